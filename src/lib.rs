@@ -1,0 +1,8 @@
+//! First-class Apache Iceberg tables for Apache DataFusion.
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod spec;
+
+pub use error::{Error, ErrorKind, Result, ResultExt};

@@ -1,0 +1,29 @@
+//! The Iceberg table format: bytes and JSON to structs and back, without I/O.
+
+mod content_file;
+mod ids;
+mod manifest_list;
+mod metrics;
+mod partition;
+mod scan_task;
+mod schema;
+mod snapshot;
+mod sort;
+mod table_metadata;
+mod transform;
+mod types;
+mod value;
+
+pub use content_file::{ContentFile, ContentType, FileFormat, ManifestEntry, ManifestStatus};
+pub use ids::{FieldId, SchemaId, SequenceNumber, SnapshotId, SortOrderId, SpecId};
+pub use manifest_list::{FieldSummary, ManifestContent, ManifestFile};
+pub use metrics::Metrics;
+pub use partition::{PartitionField, PartitionSpec, PartitionValues};
+pub use scan_task::{DeleteFile, FileScanTask};
+pub use schema::{MAX_NESTING, Schema};
+pub use snapshot::{MetadataLogEntry, RefType, Snapshot, SnapshotLogEntry, SnapshotManifests, SnapshotRef};
+pub use sort::{NullOrder, SortDirection, SortField, SortOrder};
+pub use table_metadata::{MAIN_BRANCH, TableMetadata};
+pub use transform::Transform;
+pub use types::{ListType, MAX_DECIMAL_PRECISION, MapType, NestedField, PrimitiveType, StructType, Type};
+pub use value::Value;
