@@ -2,17 +2,22 @@
 
 mod content_file;
 mod ids;
+mod iso_time;
+mod json;
 mod manifest_list;
 mod metrics;
 mod partition;
+mod partition_json;
 mod scan_task;
 mod schema;
+mod schema_json;
 mod snapshot;
 mod sort;
 mod table_metadata;
 mod transform;
 mod types;
 mod value;
+mod value_json;
 
 pub use content_file::{ContentFile, ContentType, FileFormat, ManifestEntry, ManifestStatus};
 pub use ids::{FieldId, SchemaId, SequenceNumber, SnapshotId, SortOrderId, SpecId};
