@@ -13,6 +13,7 @@ mod table_metadata;
 mod transform;
 mod types;
 mod value;
+pub(crate) mod value_binary;
 
 pub use content_file::{ContentFile, ContentType, FileFormat, ManifestEntry, ManifestStatus};
 pub use ids::{FieldId, SchemaId, SequenceNumber, SnapshotId, SortOrderId, SpecId};
