@@ -8,6 +8,7 @@ mod json;
 mod manifest_list;
 mod metadata_json;
 mod metrics;
+pub(crate) mod murmur3;
 mod name_mapping;
 mod partition;
 mod partition_json;
@@ -21,8 +22,10 @@ mod snapshot_selector;
 mod sort;
 mod table_metadata;
 mod transform;
+pub(crate) mod transform_apply;
 mod types;
 mod value;
+pub(crate) mod value_binary;
 mod value_json;
 
 pub use content_file::{ContentFile, ContentType, FileFormat, ManifestEntry, ManifestStatus};
