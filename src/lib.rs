@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod error;
+#[allow(dead_code, unused_imports)] // until the planner uses it
+mod expr;
 pub mod spec;
 
 pub use error::{Error, ErrorKind, Result, ResultExt};

@@ -201,6 +201,9 @@ impl<'a> Facts<'a> {
             if v.is_nan() {
                 return if self.may_be_nan { None } else { Some(Ordering::Greater) };
             }
+            if self.is_nan() == Some(true) {
+                return Some(Ordering::Less);
+            }
             if self.lower.and_then(|l| order(&v, &l, self.value_type)) == Some(Ordering::Less) {
                 return Some(Ordering::Less);
             }
@@ -215,7 +218,8 @@ impl<'a> Facts<'a> {
             _ => None,
         };
         // The signed order of UUIDs isn't that of the set, so these are looked at one by one.
-        let ordered = !matches!(self.value_type, PrimitiveType::Uuid | PrimitiveType::Float | PrimitiveType::Double);
+        let ordered =
+            !matches!(self.value_type, PrimitiveType::Uuid | PrimitiveType::Float | PrimitiveType::Double);
         let candidates = if ordered && let Some(l) = &lower {
             let from = literals.partition_point(|v| {
                 Scalar::from_value(v, self.value_type).and_then(|v| v.compare(l)) == Some(Ordering::Less)
@@ -242,7 +246,8 @@ impl<'a> Facts<'a> {
             // Not true for zeros: their bounds were widened, and so differ.
             Some(v) if !self.may_be_nan => {
                 let equal = |l: &Value| {
-                    Scalar::from_value(l, self.value_type).and_then(|l| l.compare(&v)) == Some(Ordering::Equal)
+                    Scalar::from_value(l, self.value_type).and_then(|l| l.compare(&v))
+                        == Some(Ordering::Equal)
                 };
                 candidates.iter().any(equal).then_some(true)
             }

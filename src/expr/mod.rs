@@ -12,6 +12,8 @@ mod metrics_evaluator;
 mod partition_evaluator;
 mod periods;
 mod predicate;
+mod project_numbers;
+mod project_prefixes;
 mod projection;
 mod residual;
 mod scalar;

@@ -41,9 +41,10 @@ pub(super) fn as_ranges(term: &Term, test: &Test) -> Option<Predicate> {
     let is = |v: &Value| Some(Predicate::and([from(period(v)?)?, before(period(v)? + 1)?]));
     let is_not = |v: &Value| Some(Predicate::or([before(period(v)?)?, from(period(v)? + 1)?]));
     match (transform, test) {
-        (Transform::Year | Transform::Month | Transform::Day | Transform::Hour, Test::IsNull | Test::NotNull) => {
-            Some(leaf(test.clone()))
-        }
+        (
+            Transform::Year | Transform::Month | Transform::Day | Transform::Hour,
+            Test::IsNull | Test::NotNull,
+        ) => Some(leaf(test.clone())),
         (_, Test::Lt(v)) => before(period(v)?),
         (_, Test::LtEq(v)) => before(period(v)? + 1),
         (_, Test::Gt(v)) => from(period(v)? + 1),
@@ -131,8 +132,14 @@ mod tests {
             show(P::Date, Transform::Year, Test::NotEq(Value::Int(54))),
             "ts < '2024-01-01' OR ts >= '2025-01-01'"
         );
-        assert_eq!(show(P::Timestamptz, Transform::Hour, Test::LtEq(Value::Int(1))), "ts < '1970-01-01 02:00:00'");
-        assert_eq!(show(P::TimestampNs, Transform::Day, Test::Gt(Value::Date(0))), "ts >= '1970-01-02 00:00:00'");
+        assert_eq!(
+            show(P::Timestamptz, Transform::Hour, Test::LtEq(Value::Int(1))),
+            "ts < '1970-01-01 02:00:00'"
+        );
+        assert_eq!(
+            show(P::TimestampNs, Transform::Day, Test::Gt(Value::Date(0))),
+            "ts >= '1970-01-02 00:00:00'"
+        );
         assert_eq!(show(P::TimestampNs, Transform::Day, Test::Lt(Value::Date(i32::MAX))), "ts IS NOT NULL");
         assert_eq!(show(P::TimestampNs, Transform::Year, Test::Gt(Value::Int(i32::MAX))), "false");
         assert_eq!(show(P::Date, Transform::Month, Test::IsNull), "ts IS NULL");

@@ -406,15 +406,20 @@ fn literal(f: &mut fmt::Formatter<'_>, v: &Value) -> fmt::Result {
             let days = Days::new(u64::from(v.unsigned_abs()));
             let start: NaiveDate = epoch.date_naive();
             let date = if *v < 0 { start.checked_sub_days(days) } else { start.checked_add_days(days) };
-            date.map_or_else(|| write!(f, "day {v}"), |d| write!(f, "'{d}'"))
+            match date {
+                Some(d) => write!(f, "'{d}'"),
+                None => write!(f, "day {v}"),
+            }
         }
-        Value::Time(v) => {
-            let time = epoch.checked_add_signed(TimeDelta::microseconds(*v));
-            time.map_or_else(|| write!(f, "time {v}"), |t| write!(f, "'{}'", t.format("%H:%M:%S%.f")))
-        }
+        Value::Time(v) => match epoch.checked_add_signed(TimeDelta::microseconds(*v)) {
+            Some(t) => write!(f, "'{}'", t.format("%H:%M:%S%.f")),
+            None => write!(f, "time {v}"),
+        },
         Value::Timestamp(v) | Value::Timestamptz(v) => {
-            let time = epoch.checked_add_signed(TimeDelta::microseconds(*v));
-            time.map_or_else(|| write!(f, "timestamp {v}"), |t| write!(f, "'{}'", t.format("%F %T%.f")))
+            match epoch.checked_add_signed(TimeDelta::microseconds(*v)) {
+                Some(t) => write!(f, "'{}'", t.format("%F %T%.f")),
+                None => write!(f, "timestamp {v}"),
+            }
         }
         Value::TimestampNs(v) | Value::TimestamptzNs(v) => {
             let time = DateTime::from_timestamp_nanos(*v);

@@ -1,8 +1,7 @@
 //! Filters on columns as filters on partition tuples (spec, "Scan Planning").
 
-use crate::spec::{PartitionSpec, PrimitiveType, Schema, Transform, Type, Value};
+use crate::spec::{FieldId, PartitionField, PartitionSpec, PrimitiveType, Schema, Transform, Value};
 
-use super::evaluate::evaluate;
 use super::predicate::{Leaf, Predicate, Term, Test};
 use super::project_numbers::Steps;
 use super::project_prefixes as prefixes;
@@ -42,21 +41,16 @@ pub(crate) fn decided_by_partition(filter: &Predicate, spec: &PartitionSpec, sch
                 && matches!((field.inclusive(leaf), field.strict(leaf)), (Some(i), Some(s)) if i == s)
         })
     };
-    evaluate(filter, &mut |leaf| if decided(leaf) { None } else { Some(true) }).is_none()
-        || !any_leaf(filter, &mut |leaf| !decided(leaf))
-}
-
-fn any_leaf(filter: &Predicate, condition: &mut impl FnMut(&Leaf) -> bool) -> bool {
-    let mut any = false;
-    filter.for_each_leaf(&mut |leaf| any |= condition(leaf));
-    any
+    let mut all = true;
+    filter.for_each_leaf(&mut |leaf| all &= decided(leaf));
+    all
 }
 
 /// A field of a partition tuple from which something can be concluded.
 pub(super) struct ProjectField {
     /// The field of the tuple, named and typed.
     pub(super) term: Term,
-    source: crate::spec::FieldId,
+    source: FieldId,
     transform: Transform,
     kind: Kind,
 }
@@ -73,23 +67,29 @@ enum Kind {
 /// The fields of the spec's tuples whose source and transform are known.
 pub(super) fn project_fields(spec: &PartitionSpec, schema: &Schema) -> Vec<ProjectField> {
     use PrimitiveType as P;
-    let field = |f: &crate::spec::PartitionField| {
+    let field = |f: &PartitionField| {
         let source = f.source_id()?;
         let source_type = &schema.field_by_id(source)?.field_type;
         let result_type = f.transform.result_type(source_type)?;
         let kind = match (&f.transform, source_type.as_primitive()?) {
             (Transform::Identity, _) | (Transform::Day, P::Date) => Kind::Identity,
             (Transform::Bucket(_), _) => Kind::Bucket,
-            (Transform::Year | Transform::Month | Transform::Day | Transform::Hour, _) => {
-                Kind::Steps(Steps::periods())
+            (Transform::Year | Transform::Month | Transform::Day | Transform::Hour, t) => {
+                Kind::Steps(Steps::periods(&f.transform, t))
             }
-            (Transform::Truncate(width), P::String | P::Binary) => Kind::Prefix(usize::try_from(*width).ok()?),
+            (Transform::Truncate(width), P::String | P::Binary) => {
+                Kind::Prefix(usize::try_from(*width).ok()?)
+            }
             (Transform::Truncate(width), t) => Kind::Steps(Steps::truncated(*width, t)),
             // Null for every row, or anything at all.
             (Transform::Void | Transform::Unknown(_), _) => return None,
         };
-        let term =
-            Term { field_id: f.field_id, name: f.name.as_str().into(), field_type: result_type, transform: None };
+        let term = Term {
+            field_id: f.field_id,
+            name: f.name.as_str().into(),
+            field_type: result_type,
+            transform: None,
+        };
         Some(ProjectField { term, source, transform: f.transform.clone(), kind })
     };
     spec.fields.iter().filter_map(field).collect()
@@ -110,7 +110,10 @@ impl ProjectField {
 
     /// The transform's result for a literal.
     pub(super) fn apply(&self, literal: &Value) -> Option<Value> {
-        todo!()
+        match &self.kind {
+            Kind::Steps(steps) if steps.wraps(literal) => None,
+            _ => self.transform.apply(literal),
+        }
     }
 
     /// `None` if the leaf is about another field.
