@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod arrow;
 mod error;
 #[allow(dead_code, unused_imports)] // until the planner uses it
 mod expr;
