@@ -6,8 +6,6 @@ use crate::spec::{PrimitiveType, Transform, Value};
 use super::predicate::{Predicate, Test};
 use super::projection::ProjectField;
 
-const MICROS_PER_HOUR: i64 = 3_600_000_000;
-
 /// How a field is cut.
 pub(super) struct Steps {
     /// From one result to the next.
@@ -15,74 +13,44 @@ pub(super) struct Steps {
     /// Whether old writers may have recorded the step after the right one: they cut towards
     /// zero before 1970.
     may_be_next: bool,
-    /// Results that values may have which wrapped around at an end of the type, in the transform
-    /// or as some writer did it.
-    wrapped: Vec<Test>,
-    /// Literals whose own result is not to be relied on.
-    unsafe_literals: Vec<(i64, i64)>,
+    /// Ranges of results under which there may be values that lie elsewhere, as the transform
+    /// wrapped around at an end of the type.
+    wrapped: Vec<(Value, Value)>,
+    /// Whether the column may have been an int when the file was written.
+    was_int: Option<Transform>,
 }
 
 impl Steps {
     /// The steps of year, month, day and hour.
     pub(super) fn periods(transform: &Transform, source: &PrimitiveType) -> Self {
-        let mut steps =
-            Self { width: 1, may_be_next: true, wrapped: Vec::new(), unsafe_literals: Vec::new() };
-        // 64 bits of microseconds are more hours than 32 bits can count.
-        if *transform == Transform::Hour
-            && matches!(source, PrimitiveType::Timestamp | PrimitiveType::Timestamptz)
-        {
-            let whole = 1_i64 << 32;
-            let (first, last) = (i64::MIN.div_euclid(MICROS_PER_HOUR), i64::MAX.div_euclid(MICROS_PER_HOUR));
-            let at = |hour: i64| Value::Int(i32::try_from(hour).unwrap_or_default());
-            steps.wrapped = vec![Test::LtEq(at(last - whole)), Test::GtEq(at(first + whole))];
-            steps.unsafe_literals = vec![
-                (i64::MIN, i64::from(i32::MIN) * MICROS_PER_HOUR - 1),
-                ((i64::from(i32::MAX) + 1) * MICROS_PER_HOUR, i64::MAX),
-            ];
-        }
-        steps
+        Self { width: 1, may_be_next: true, wrapped: transform.wrapped_results(source), was_int: None }
     }
 
     /// The steps of `truncate` of a number.
     pub(super) fn truncated(width: u32, source: &PrimitiveType) -> Self {
-        let width = i64::from(width);
-        let mut steps = Self { width, may_be_next: false, wrapped: Vec::new(), unsafe_literals: Vec::new() };
-        let int = || (i64::from(i32::MIN), 1_i128 << 32, Value::Int as fn(i32) -> Value);
-        // The least multiple in the type isn't the least value: what is below has no step.
-        let mut add = |least: i64, range: i128, value: &dyn Fn(i64) -> Option<Value>| {
-            let below = least.rem_euclid(width);
-            let result = i128::from(least) - i128::from(below) + range;
-            if below > 0
-                && let Some(v) = i64::try_from(result).ok().and_then(value)
-            {
-                steps.wrapped.push(Test::Eq(v));
-                steps.unsafe_literals.push((least, least + (width - below - 1)));
-            }
-        };
-        match source {
-            PrimitiveType::Int => {
-                let (least, range, value) = int();
-                add(least, range, &|v| i32::try_from(v).ok().map(value));
-            }
-            PrimitiveType::Long => {
-                add(i64::MIN, 1_i128 << 64, &|v| Some(Value::Long(v)));
-                // The column may have been an int when the file was written.
-                add(i64::from(i32::MIN), 1_i128 << 32, &|v| Some(Value::Long(v)));
-            }
-            // 38 digits are far from the end of 128 bits.
-            _ => {}
+        let transform = Transform::Truncate(width);
+        let mut wrapped = transform.wrapped_results(source);
+        let may_be_int = *source == PrimitiveType::Long;
+        if may_be_int {
+            let long = |v: &Value| match v {
+                Value::Int(v) => Value::Long(i64::from(*v)),
+                other => other.clone(),
+            };
+            let ints = transform.wrapped_results(&PrimitiveType::Int);
+            wrapped.extend(ints.iter().map(|(from, to)| (long(from), long(to))));
         }
-        steps
+        let was_int = may_be_int.then_some(transform);
+        Self { width: i64::from(width), may_be_next: false, wrapped, was_int }
     }
 
-    /// Whether the transform's result for that literal may have wrapped around.
-    pub(super) fn wraps(&self, literal: &Value) -> bool {
-        let v = match literal {
-            Value::Int(v) => i64::from(*v),
-            Value::Long(v) | Value::Timestamp(v) | Value::Timestamptz(v) => *v,
-            _ => return false,
-        };
-        self.unsafe_literals.iter().any(|(from, to)| (*from..=*to).contains(&v))
+    /// The transform's result for a literal; `None` where writers differ about it.
+    pub(super) fn apply(&self, transform: &Transform, literal: &Value) -> Option<Value> {
+        if let (Some(transform), Value::Long(v)) = (&self.was_int, literal)
+            && i32::try_from(*v).is_ok_and(|v| transform.overflows(&Value::Int(v)))
+        {
+            return None;
+        }
+        if transform.overflows(literal) { None } else { transform.apply(literal) }
     }
 
     /// A test of the source that holds for some row, as a test of what was recorded for it.
@@ -138,11 +106,11 @@ impl Steps {
     }
 
     fn or_wrapped(&self, field: &ProjectField, p: Predicate) -> Predicate {
-        Predicate::or(std::iter::once(p).chain(self.wrapped.iter().map(|t| field.leaf(t.clone()))))
+        Predicate::or(std::iter::once(p).chain(self.wrapped.iter().map(|range| wrapped(field, range))))
     }
 
     fn not_wrapped(&self, field: &ProjectField, p: Predicate) -> Predicate {
-        Predicate::and(std::iter::once(p).chain(self.wrapped.iter().map(|t| field.leaf(t.not()))))
+        Predicate::and(std::iter::once(p).chain(self.wrapped.iter().map(|range| wrapped(field, range).not())))
     }
 
     fn may_be_up_to(&self, field: &ProjectField, last: Value) -> Option<Predicate> {
@@ -186,6 +154,14 @@ impl Steps {
         }
         Some(all)
     }
+}
+
+/// Lies in that range of results.
+fn wrapped(field: &ProjectField, (from, to): &(Value, Value)) -> Predicate {
+    if from == to {
+        return field.leaf(Test::Eq(from.clone()));
+    }
+    Predicate::and([field.leaf(Test::GtEq(from.clone())), field.leaf(Test::LtEq(to.clone()))])
 }
 
 /// The value so many of the type's smallest units later; `None` at the end of the type.

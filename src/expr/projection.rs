@@ -111,7 +111,7 @@ impl ProjectField {
     /// The transform's result for a literal.
     pub(super) fn apply(&self, literal: &Value) -> Option<Value> {
         match &self.kind {
-            Kind::Steps(steps) if steps.wraps(literal) => None,
+            Kind::Steps(steps) => steps.apply(&self.transform, literal),
             _ => self.transform.apply(literal),
         }
     }
