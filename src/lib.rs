@@ -4,6 +4,8 @@
 
 pub mod arrow;
 mod error;
+#[allow(dead_code, unused_imports)] // until the planner uses it
+mod expr;
 pub mod spec;
 
 pub use error::{Error, ErrorKind, Result, ResultExt};
