@@ -2,12 +2,16 @@
 
 mod content_file;
 mod ids;
+mod iso_time;
+mod json;
 mod manifest_list;
 mod metrics;
 pub(crate) mod murmur3;
 mod partition;
+mod partition_json;
 mod scan_task;
 mod schema;
+mod schema_json;
 mod snapshot;
 mod sort;
 mod table_metadata;
@@ -16,6 +20,7 @@ pub(crate) mod transform_apply;
 mod types;
 mod value;
 pub(crate) mod value_binary;
+mod value_json;
 
 pub use content_file::{ContentFile, ContentType, FileFormat, ManifestEntry, ManifestStatus};
 pub use ids::{FieldId, SchemaId, SequenceNumber, SnapshotId, SortOrderId, SpecId};
