@@ -202,7 +202,10 @@ mod tests {
     fn a_date_that_nanoseconds_cannot_hold_is_an_error() {
         for days in [i32::MAX, i32::MIN, 106_752, -106_752] {
             assert!(Value::from_bytes(&P::TimestampNs, &days.to_le_bytes()).is_err(), "{days}");
-            assert!(Value::from_bytes(&P::Timestamp, &days.to_le_bytes()).is_ok() == (days.unsigned_abs() < 200_000));
+            assert!(
+                Value::from_bytes(&P::Timestamp, &days.to_le_bytes()).is_ok()
+                    == (days.unsigned_abs() < 200_000)
+            );
         }
     }
 
