@@ -4,5 +4,6 @@
 
 mod error;
 pub mod spec;
+pub mod storage;
 
 pub use error::{Error, ErrorKind, Result, ResultExt};
