@@ -2,8 +2,10 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod catalog;
 mod error;
 pub mod spec;
 pub mod storage;
+pub mod table;
 
 pub use error::{Error, ErrorKind, Result, ResultExt};

@@ -201,6 +201,19 @@ impl Storage {
         }
     }
 
+    /// Whether there is a file, where "may not be known" counts as no: without the right to list a
+    /// bucket, S3 answers "forbidden" for a key that does not exist.
+    pub(crate) async fn may_exist(&self, location: &Location) -> Result<bool> {
+        let (store, path) = self.store_of(location)?;
+        match store.head(&path).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. } | object_store::Error::PermissionDenied { .. }) => {
+                Ok(false)
+            }
+            Err(e) => Err(self.error("look up", location, e)),
+        }
+    }
+
     /// What lies directly in a directory, by name. A directory that does not exist is empty.
     ///
     /// # Errors
