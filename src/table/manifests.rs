@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 
 use super::Table;
@@ -151,11 +152,21 @@ impl Table {
     /// As [`Table::manifest_list`], and `DataInvalid` if the table has no such partition spec or the
     /// file is shorter than the manifest list says.
     pub async fn manifest(&self, file: &ManifestFile) -> Result<Arc<Manifest>> {
-        let read = self.read_manifest(file).await;
-        read.map_err(|e| e.context(format!("manifest `{}`", file.manifest_path)).context(self.place()))
+        self.read_manifest(file).await.map_err(|e| e.context(self.place()))
     }
 
     async fn read_manifest(&self, file: &ManifestFile) -> Result<Arc<Manifest>> {
+        // Decoding names the manifest itself.
+        let place = || format!("manifest {}", file.manifest_path);
+        let (partition, location, key) = self.look_up_manifest(file).context(place)?;
+        let load = async {
+            let bytes = self.read_manifest_file(file, &location).await.context(place)?;
+            Manifest::parse(bytes, file, &partition.spec, &partition.partition_type)
+        };
+        self.0.cache.manifest(key, load).await
+    }
+
+    fn look_up_manifest(&self, file: &ManifestFile) -> Result<(&SpecPartition, Location, Key)> {
         if file.key_metadata.as_ref().is_some_and(|key| !key.is_empty()) {
             return Err(Error::unsupported("encrypted manifests"));
         }
@@ -169,19 +180,19 @@ impl Table {
             partition: Arc::clone(&partition.fingerprint),
         };
         let key = Key { file: self.0.storage.cache_key(&location)?, role };
-        let load = async {
-            let bytes = self.0.storage.read(&location).await?;
-            // One that was cut off between two blocks would be read without an error, and files
-            // would be missing.
-            if i64::try_from(bytes.len()).is_ok_and(|length| length < file.manifest_length) {
-                return Err(Error::invalid(format!(
-                    "the file has {} bytes, but the manifest list says {}",
-                    bytes.len(),
-                    file.manifest_length
-                )));
-            }
-            Manifest::parse(bytes, file, &partition.spec, &partition.partition_type)
-        };
-        self.0.cache.manifest(key, load).await
+        Ok((partition, location, key))
+    }
+
+    async fn read_manifest_file(&self, file: &ManifestFile, location: &Location) -> Result<Bytes> {
+        let bytes = self.0.storage.read(location).await?;
+        // One that was cut off between two blocks would be read without an error, and its files
+        // would be missing.
+        if i64::try_from(bytes.len()).is_ok_and(|length| length < file.manifest_length) {
+            let expected = file.manifest_length;
+            let message =
+                format!("the file has {} bytes, but the manifest list says {expected}", bytes.len());
+            return Err(Error::invalid(message));
+        }
+        Ok(bytes)
     }
 }
