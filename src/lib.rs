@@ -3,9 +3,16 @@
 #![forbid(unsafe_code)]
 
 pub mod arrow;
+pub mod catalog;
 mod error;
-#[allow(dead_code, unused_imports)] // until the planner uses it
+mod exec;
 mod expr;
+mod plan;
+pub mod provider;
 pub mod spec;
+pub mod storage;
+pub mod table;
 
 pub use error::{Error, ErrorKind, Result, ResultExt};
+pub use exec::METADATA_COLUMNS;
+pub use provider::{IcebergTable, IcebergTableFactory};

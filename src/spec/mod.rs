@@ -37,8 +37,6 @@ mod value_json;
 pub use content_file::{ContentFile, ContentType, FileFormat, ManifestEntry, ManifestStatus};
 pub use deletion_vector::{DELETION_VECTOR_BLOB, DeletionVector};
 pub use ids::{FieldId, SchemaId, SequenceNumber, SnapshotId, SortOrderId, SpecId};
-pub use manifest_list::{FieldSummary, ManifestContent, ManifestFile};
-pub use metrics::Metrics;
 pub use name_mapping::{MappedField, MappedFields, NameMapping};
 pub use manifest::{Manifest, ManifestHeader};
 pub use manifest_list::{
