@@ -172,11 +172,11 @@ impl AsyncFileReader for Reader {
                 .resolve(&self.file.file_path)
                 .and_then(|location| table.storage().cache_key(&location))
                 .map_err(|e| ParquetError::External(Box::new(e)))?;
-            if let Some(found) = cache.parquet_footer(&key, fingerprint) {
+            if let Some(found) = cache.footer(&key, fingerprint).await {
                 return Ok(found);
             }
             let metadata = Arc::new(self.load(page_index).await?);
-            cache.put_parquet_footer(key, fingerprint, Arc::clone(&metadata));
+            cache.keep_footer(key, fingerprint, Arc::clone(&metadata)).await;
             Ok(metadata)
         }
         .boxed()

@@ -1,6 +1,5 @@
 //! A planned scan → one `DataSourceExec`.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, Schema as ArrowSchema, SchemaRef};
@@ -25,12 +24,13 @@ use crate::error::{Error, Result};
 use crate::expr::Predicate;
 use crate::plan::{PlanCounters, ScanPlan};
 use crate::spec::{
-    FieldId, FileFormat, FileScanTask, NameMapping, NestedField, NullOrder, PrimitiveType, Schema,
+    FieldId, FileScanTask, NameMapping, NestedField, NullOrder, PrimitiveType, Schema,
     SnapshotId, SortDirection, SortOrderId, StructType, Transform, Type,
 };
 use crate::table::Table;
 
 use super::adapter::FileConstants;
+use super::deletes::DeleteLoader;
 use super::field_ids::FieldResolution;
 use super::metadata_columns::{
     FILE, METADATA_COLUMNS, PARTITION, POS, ROW_ID, SPEC_ID, lineage_fields,
@@ -72,9 +72,12 @@ pub(crate) fn build_scan(
     plan: ScanPlan,
     session: &dyn Session,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let layout = Layout::new(request)?;
-    refuse_unsupported(request, &plan)?;
+    refuse_unsupported(request)?;
     let tasks = within_limit(plan.tasks, request.limit);
+    let delete_bytes = Count::new();
+    let memory = &session.runtime_env().memory_pool;
+    let deletes = DeleteLoader::new(request.table, &request.schema, &tasks, memory, delete_bytes)?;
+    let layout = Layout::new(request, deletes.dropped_columns())?;
 
     let columns = layout.statistics_columns(request);
     let statistics = {
@@ -92,11 +95,6 @@ pub(crate) fn build_scan(
         files.push(layout.file(request.table, task, eager.then_some(columns.as_slice()))?);
     }
 
-    let context = Arc::new(ScanContext {
-        schema: Arc::clone(&layout.schema),
-        columns,
-        description: describe(request, &plan.counters, &files),
-    });
     let resolution = FieldResolution {
         schema: Arc::clone(&layout.schema),
         name_mapping: name_mapping(request.table)?,
@@ -107,15 +105,19 @@ pub(crate) fn build_scan(
     };
     // INT96 as nanoseconds would overflow outside 1677 to 2262.
     options.global.coerce_int96 = Some("us".to_owned());
-    let factory = ReaderFactory {
-        table: request.table.clone(),
-        fingerprint: fingerprint(&resolution),
-        resolution,
-    };
-    let source = ParquetSource::new(layout.table_schema.clone())
+    let factory = ReaderFactory::new(request.table.clone(), resolution.clone());
+    let parquet = ParquetSource::new(layout.table_schema.clone())
         .with_table_parquet_options(options)
         .with_parquet_file_reader_factory(Arc::new(factory));
-    let source = IcebergSource::new(source, context);
+    let context = Arc::new(ScanContext {
+        table: request.table.clone(),
+        resolution,
+        columns,
+        deletes,
+        parquet: parquet.clone(),
+        description: describe(request, &plan.counters, &files),
+    });
+    let source = IcebergSource::new(parquet, context);
     count(datafusion::datasource::physical_plan::FileSource::metrics(&source), &plan.counters);
 
     let mut config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
@@ -144,15 +146,17 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(request: &ScanRequest<'_>) -> Result<Self> {
+    /// `dropped`: columns that only equality deletes still read.
+    fn new(request: &ScanRequest<'_>, dropped: Vec<NestedField>) -> Result<Self> {
         let own = |name: &str| request.schema.root.field_by_name(name).is_some();
         let wanted = |name: &str| {
             !own(name) && request.projection.iter().chain(&request.filter_columns).any(|n| n == name)
         };
-        let unified = unified_partition_type(request.table.metadata());
+        let unified = unified_partition_type(request.table)?;
 
         let mut fields: Vec<NestedField> = request.schema.fields().to_vec();
         fields.extend(lineage_fields().into_iter().filter(|f| wanted(&f.name)));
+        fields.extend(dropped);
         let schema = Arc::new(Schema::new(request.schema.schema_id, fields, Vec::new())?);
         let file_schema = Arc::new(to_arrow_schema(&schema)?);
 
@@ -297,28 +301,7 @@ impl Layout {
     }
 }
 
-fn refuse_unsupported(request: &ScanRequest<'_>, plan: &ScanPlan) -> Result<()> {
-    if let Some(deletes) = plan.delete_files.first() {
-        let file = &deletes.file;
-        return Err(Error::unsupported(format!(
-            "the snapshot has {} delete file(s), such as {} ({:?}); reading tables with row-level deletes \
-             is not supported yet: rewrite the table's data files with the engine that wrote it, or read an \
-             earlier snapshot",
-            plan.delete_files.len(),
-            file.file_path,
-            file.content
-        )));
-    }
-    for task in &plan.tasks {
-        let file = &task.data_file;
-        if file.file_format != FileFormat::Parquet {
-            return Err(Error::unsupported(format!(
-                "data files in {} can't be read yet, only PARQUET",
-                file.file_format
-            ))
-            .context(format!("file {}", file.file_path)));
-        }
-    }
+fn refuse_unsupported(request: &ScanRequest<'_>) -> Result<()> {
     for name in request.projection.iter().chain(&request.filter_columns) {
         if let Some(field) = request.schema.root.field_by_name(name) {
             ensure_supported(field, name)?;
@@ -389,30 +372,11 @@ fn name_mapping(table: &Table) -> Result<Option<Arc<NameMapping>>> {
     Ok(Some(Arc::new(parsed)))
 }
 
-/// Footers are cached as they were resolved; two schemas with the same columns share them.
-fn fingerprint(resolution: &FieldResolution) -> u64 {
-    fn fields(fields: &[&NestedField], hasher: &mut DefaultHasher) {
-        for field in fields {
-            (field.id, &field.name).hash(hasher);
-            fields_below(&field.field_type, hasher);
-        }
-    }
-    fn fields_below(t: &Type, hasher: &mut DefaultHasher) {
-        let children = t.children();
-        children.len().hash(hasher);
-        fields(&children, hasher);
-    }
-    let mut hasher = DefaultHasher::new();
-    fields(&resolution.schema.fields().iter().collect::<Vec<_>>(), &mut hasher);
-    resolution.name_mapping.as_ref().map(|m| m.to_json().to_string()).hash(&mut hasher);
-    hasher.finish()
-}
-
 /// The schema of a table as DataFusion sees it, with or without metadata columns.
 pub(crate) fn provider_schema(table: &Table, schema: &Schema, metadata_columns: bool) -> Result<SchemaRef> {
     let mut fields: Vec<FieldRef> = to_arrow_schema(schema)?.fields().iter().cloned().collect();
     if metadata_columns {
-        let unified = unified_partition_type(table.metadata());
+        let unified = unified_partition_type(table)?;
         for name in METADATA_COLUMNS {
             if schema.root.field_by_name(name).is_none() {
                 fields.extend(metadata_field(name, &unified)?);

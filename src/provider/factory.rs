@@ -66,13 +66,11 @@ impl IcebergTableFactory {
                 "columns can't be given: an Iceberg table's metadata has them; leave the list out",
             ));
         }
-        let open = OpenOptions {
-            allow_moved_paths,
-            properties: StorageProperties::new(options),
-            cache: Some(Arc::clone(&self.cache)),
-            name: Some(command.name.to_string()),
-            ..Default::default()
-        };
+        let open = OpenOptions::new()
+            .allow_moved_paths(allow_moved_paths)
+            .properties(StorageProperties::from_iter(options))
+            .cache(Arc::clone(&self.cache))
+            .name(command.name.to_string());
         let [location] = command.locations.as_slice() else {
             return Err(Error::invalid("one LOCATION, a table directory or a metadata file, is needed"));
         };

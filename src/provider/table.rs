@@ -14,7 +14,7 @@ use crate::arrow::to_predicate;
 use crate::error::{Error, Result, ResultExt};
 use crate::exec::{ScanRequest, build_scan, provider_schema};
 use crate::expr::{Predicate, decided_by_partition};
-use crate::plan::{PlanRequest, ScanPlan, plan_files};
+use crate::plan::{ScanPlan, ScanRequest as PlanRequest, plan_files};
 use crate::spec::{Schema, Selection, SnapshotSelector};
 use crate::table::{OpenOptions, Table};
 

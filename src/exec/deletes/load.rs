@@ -76,6 +76,7 @@ impl DeleteLoader {
     /// `DataInvalid` for equality deletes without key columns, or of columns no schema ever had.
     pub(crate) fn new(
         table: &Table,
+        read: &Schema,
         tasks: &[FileScanTask],
         memory: &Arc<dyn MemoryPool>,
         bytes_scanned: Count,
@@ -89,7 +90,7 @@ impl DeleteLoader {
             }
             let group = key_group(table, &delete.file)?;
             if !key_schemas.contains_key(&group.ids) {
-                let schema = KeySchema::new(table.metadata(), &group.ids)
+                let schema = KeySchema::new(table.metadata(), read, &group.ids)
                     .context(|| format!("delete file {}", delete.file.file_path))?;
                 key_schemas.insert(group.ids.clone(), Arc::new(schema));
             }
@@ -106,10 +107,16 @@ impl DeleteLoader {
         })
     }
 
-    /// The columns that equality deletes compare: top-level fields, as some schema of the table
-    /// has them.
-    pub(crate) fn key_columns(&self) -> impl Iterator<Item = &NestedField> {
-        self.key_schemas.values().flat_map(|k| k.columns())
+    /// Columns that equality deletes compare and that the schema that is read lacks.
+    pub(crate) fn dropped_columns(&self) -> Vec<NestedField> {
+        let mut columns: Vec<NestedField> = Vec::new();
+        for column in self.key_schemas.values().flat_map(|k| k.dropped_columns()) {
+            if !columns.iter().any(|c| c.id == column.id) {
+                columns.push(column.clone());
+            }
+        }
+        columns.sort_by_key(|c| c.id);
+        columns
     }
 
     /// The deleted positions of a data file; `None` where no position deletes apply.
