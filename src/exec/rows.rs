@@ -116,7 +116,7 @@ pub(crate) async fn open_rows(
     .boxed())
 }
 
-fn with_fields<'a>(schema: &SchemaRef, extra: impl Iterator<Item = &'a FieldRef>) -> SchemaRef {
+fn with_fields<'a>(schema: &'a SchemaRef, extra: impl Iterator<Item = &'a FieldRef>) -> SchemaRef {
     let fields: Vec<FieldRef> = schema.fields().iter().chain(extra).cloned().collect();
     Arc::new(ArrowSchema::new(fields))
 }

@@ -4,12 +4,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{Array, AsArray};
+use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::metrics::Count;
-use futures::StreamExt;
-use futures::stream;
+use futures::{FutureExt, StreamExt, stream};
 use tokio::sync::OnceCell;
 
 use crate::error::{Error, ErrorKind, Result, ResultExt};
@@ -125,7 +124,8 @@ impl DeleteLoader {
     /// `DataInvalid` for a broken delete file, `NotFound`, `Io`, or out of memory.
     pub(crate) async fn positions(&self, task: &FileScanTask) -> Result<Option<DeletionVector>> {
         let deletes = task.deletes.iter().filter(|d| d.file.content == ContentType::PositionDeletes);
-        let mut loads = stream::iter(deletes.map(|d| self.positions_of(d, task))).buffer_unordered(CONCURRENT_FILES);
+        let loads: Vec<_> = deletes.map(|d| self.positions_of(d, task).boxed()).collect();
+        let mut loads = stream::iter(loads).buffer_unordered(CONCURRENT_FILES);
         let mut all: Option<DeletionVector> = None;
         while let Some(loaded) = loads.next().await {
             let Some(vector) = loaded? else { continue };
