@@ -4,5 +4,6 @@
 
 mod error;
 pub mod spec;
+pub mod sql;
 
 pub use error::{Error, ErrorKind, Result, ResultExt};
