@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod arrow;
 mod error;
 pub mod spec;
 pub mod sql;

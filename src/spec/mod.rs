@@ -1,27 +1,44 @@
 //! The Iceberg table format: bytes and JSON to structs and back, without I/O.
 
 mod content_file;
+mod deletion_vector;
 mod ids;
+mod iso_time;
+mod json;
 mod manifest_list;
+mod metadata_json;
 mod metrics;
+pub(crate) mod murmur3;
+mod name_mapping;
 mod partition;
+mod partition_json;
+pub mod puffin;
 mod scan_task;
 mod schema;
+mod schema_json;
 mod snapshot;
+mod snapshot_json;
+mod snapshot_selector;
 mod sort;
 mod table_metadata;
 mod transform;
+pub(crate) mod transform_apply;
 mod types;
 mod value;
+pub(crate) mod value_binary;
+mod value_json;
 
 pub use content_file::{ContentFile, ContentType, FileFormat, ManifestEntry, ManifestStatus};
+pub use deletion_vector::{DELETION_VECTOR_BLOB, DeletionVector};
 pub use ids::{FieldId, SchemaId, SequenceNumber, SnapshotId, SortOrderId, SpecId};
 pub use manifest_list::{FieldSummary, ManifestContent, ManifestFile};
 pub use metrics::Metrics;
+pub use name_mapping::{MappedField, MappedFields, NameMapping};
 pub use partition::{PartitionField, PartitionSpec, PartitionValues};
 pub use scan_task::{DeleteFile, FileScanTask};
 pub use schema::{MAX_NESTING, Schema};
 pub use snapshot::{MetadataLogEntry, RefType, Snapshot, SnapshotLogEntry, SnapshotManifests, SnapshotRef};
+pub use snapshot_selector::{Selection, SnapshotSelector};
 pub use sort::{NullOrder, SortDirection, SortField, SortOrder};
 pub use table_metadata::{MAIN_BRANCH, TableMetadata};
 pub use transform::Transform;

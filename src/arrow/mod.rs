@@ -1,0 +1,14 @@
+//! The only place where Iceberg's types and values meet Arrow's.
+
+mod schema;
+mod transform;
+mod value;
+
+pub use schema::{
+    DOC_KEY, FIELD_ID_KEY, ICEBERG_TYPE_KEY, UNSUPPORTED_KEY, from_arrow_schema, from_arrow_schema_fresh_ids,
+    to_arrow_schema,
+};
+pub use transform::transform_array;
+
+pub(crate) use schema::{ensure_supported, field_id, to_arrow_field};
+pub(crate) use value::{array_value, scalar_to_value, value_to_scalar, values_to_array};
