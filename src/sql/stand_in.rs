@@ -1,18 +1,8 @@
 //! Until the provider is here.
-use crate::spec::SnapshotId;
+use crate::spec::SnapshotSelector;
 use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::logical_expr::CreateExternalTable;
 use std::sync::Arc;
-
-/// A snapshot of a table.
-#[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs, dead_code)]
-pub enum SnapshotSelector {
-    Current,
-    Id(SnapshotId),
-    Ref(String),
-    AsOf(i64),
-}
 
 pub(super) fn travel(
     _table: &dyn TableProvider,

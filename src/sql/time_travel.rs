@@ -23,8 +23,7 @@ use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr as SqlExpr, TableFactor, TableVersion, TimezoneInfo, Value, ValueWithSpan,
 };
 
-use super::stand_in::SnapshotSelector;
-use crate::spec::SnapshotId;
+use crate::spec::{SnapshotId, SnapshotSelector};
 use crate::{Error, ErrorKind};
 
 /// Gives a table as it was; `None` if it is not a kind of table that has versions.

@@ -1,12 +1,14 @@
 //! Commands: lines that start with a backslash.
 
+use std::io::Write;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use datafusion::common::exec_datafusion_err;
 use datafusion::error::Result;
 
 use crate::args::{Format, MaxRows};
+use crate::output::output;
+use crate::report::message;
 use crate::shell::Shell;
 
 /// What `\?` prints; the completion offers the first words.
@@ -109,10 +111,10 @@ pub enum Next {
 /// Does what the command says, or says what is to be done.
 pub fn run(line: &str, shell: &mut Shell) -> Result<Next> {
     let printing = &mut shell.printing;
-    match line.parse::<Command>().map_err(|e| exec_datafusion_err!("{e}"))? {
+    match line.parse::<Command>().map_err(message)? {
         Command::Help => {
             for (command, what) in COMMANDS {
-                println!("{command:<22}{what}");
+                writeln!(output(), "{command:<22}{what}")?;
             }
         }
         Command::Quit => return Ok(Next::Quit),
@@ -123,13 +125,18 @@ pub fn run(line: &str, shell: &mut Shell) -> Result<Next> {
                 usize::MAX => "inf".to_string(),
                 rows => rows.to_string(),
             };
-            println!("format {}, maxrows {rows}, quiet {}", printing.format.name(), printing.quiet);
+            writeln!(
+                output(),
+                "format {}, maxrows {rows}, quiet {}",
+                printing.format.name(),
+                printing.quiet
+            )?;
         }
         Command::Format(format) => printing.format = format,
         Command::MaxRows(rows) => printing.maxrows = rows,
         Command::Quiet(quiet) => {
             printing.quiet = quiet.unwrap_or(!printing.quiet);
-            println!("Quiet mode is {}.", if printing.quiet { "on" } else { "off" });
+            writeln!(output(), "Quiet mode is {}.", if printing.quiet { "on" } else { "off" })?;
         }
     }
     Ok(Next::Continue)

@@ -5,6 +5,7 @@ mod commands;
 mod complete;
 mod config;
 mod input;
+mod output;
 mod print;
 mod progress;
 mod repl;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 use datafusion::error::Result;
 
 use args::{Args, Input};
-use report::{describe, is_broken_pipe};
+use report::describe;
 use script::{Origin, Outcome};
 use shell::Shell;
 
@@ -37,7 +38,6 @@ fn main() -> ExitCode {
     };
     match runtime.block_on(run(&args, inputs)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}", describe(&error));
             ExitCode::FAILURE

@@ -1,6 +1,7 @@
 //! The dialogue.
 
-use datafusion::common::exec_datafusion_err;
+use std::io::Write;
+
 use datafusion::error::Result;
 use rustyline::config::Configurer;
 use rustyline::error::ReadlineError;
@@ -10,13 +11,14 @@ use rustyline::{CompletionType, Editor};
 use crate::complete::ShellHelper;
 use crate::config::history_file;
 use crate::input::Feeder;
-use crate::report::describe;
+use crate::output::output;
+use crate::report::{describe, message};
 use crate::script;
 use crate::shell::Shell;
 
 /// Reads and runs statements until the user leaves.
 pub async fn run(shell: &mut Shell) -> Result<()> {
-    let failed = |e: ReadlineError| exec_datafusion_err!("the terminal can't be read: {e}");
+    let failed = |e: ReadlineError| message(format!("the terminal can't be read: {e}"));
     let mut editor: Editor<ShellHelper, FileHistory> = Editor::new().map_err(failed)?;
     editor.set_completion_type(CompletionType::List);
     editor.set_helper(Some(ShellHelper::new(shell.context.clone())));
@@ -25,7 +27,7 @@ pub async fn run(shell: &mut Shell) -> Result<()> {
         // There is none at first.
         let _ = editor.load_history(file);
     }
-    println!("icefloe {} (\\? for help, \\q to quit)", env!("CARGO_PKG_VERSION"));
+    writeln!(output(), "icefloe {} (\\? for help, \\q to quit)", env!("CARGO_PKG_VERSION"))?;
     loop {
         match editor.readline("icefloe> ") {
             Ok(text) if text.trim().is_empty() => {}

@@ -4,12 +4,12 @@ use std::io::BufRead;
 use std::path::Path;
 use std::pin::Pin;
 
-use datafusion::common::exec_datafusion_err;
 use datafusion::error::{DataFusionError, Result};
 use tokio::task::JoinError;
 
 use crate::commands::{self, Next};
 use crate::input::{Action, Feeder};
+use crate::report::{describe, message};
 use crate::shell::Shell;
 
 /// Why a script is over.
@@ -38,8 +38,8 @@ pub async fn run(shell: &mut Shell, mut lines: impl BufRead, origin: Origin<'_>)
     loop {
         let mut line = String::new();
         let place = |e: std::io::Error| match origin {
-            Origin::File(path) => exec_datafusion_err!("{}: {e}", path.display()),
-            _ => exec_datafusion_err!("standard input: {e}"),
+            Origin::File(path) => message(format!("{}: {e}", path.display())),
+            _ => message(format!("standard input: {e}")),
         };
         let end = lines.read_line(&mut line).map_err(place)? == 0;
         let dialect = shell.dialect()?;
@@ -62,20 +62,17 @@ pub async fn run(shell: &mut Shell, mut lines: impl BufRead, origin: Origin<'_>)
 
 /// Adds the place in the script to an error.
 fn at(error: DataFusionError, origin: Origin<'_>, line: usize) -> DataFusionError {
-    if crate::report::is_broken_pipe(&error) {
-        return error;
-    }
-    let text = crate::report::describe(&error);
+    let text = describe(&error);
     match origin {
         Origin::Argument => error,
-        Origin::File(path) => exec_datafusion_err!("{}:{line}: {text}", path.display()),
-        Origin::Stdin => exec_datafusion_err!("line {line}: {text}"),
+        Origin::File(path) => message(format!("{}:{line}: {text}", path.display())),
+        Origin::Stdin => message(format!("line {line}: {text}")),
     }
 }
 
 /// Runs the script in a file.
 pub async fn run_file(shell: &mut Shell, path: &Path) -> Result<Outcome> {
-    let file = std::fs::File::open(path).map_err(|e| exec_datafusion_err!("{}: {e}", path.display()))?;
+    let file = std::fs::File::open(path).map_err(|e| message(format!("{}: {e}", path.display())))?;
     run(shell, std::io::BufReader::new(file), Origin::File(path)).await
 }
 
@@ -103,7 +100,7 @@ pub async fn run_item(shell: &mut Shell, action: &Action) -> Result<Outcome> {
 async fn run_sql(shell: &Shell, sql: String) -> Result<()> {
     let shell = shell.clone();
     let task = AbortOnDrop(tokio::spawn(async move { shell.run(&sql).await }));
-    task.await.unwrap_or_else(|e| Err(exec_datafusion_err!("the statement failed: {e}")))
+    task.await.unwrap_or_else(|e| Err(message(format!("the statement failed: {e}"))))
 }
 
 struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);

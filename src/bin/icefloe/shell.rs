@@ -19,6 +19,7 @@ use icefloe::sql::{IcebergSql, session_state_builder};
 
 use crate::args::{Args, Format, MaxRows};
 use crate::config::Config;
+use crate::output::output;
 use crate::print::print_stream;
 use crate::progress::Progress;
 
@@ -44,7 +45,7 @@ impl Printing {
             return Ok(());
         }
         if self.is_table() {
-            writeln!(std::io::stdout(), "{remark}\n")?;
+            writeln!(output(), "{remark}\n")?;
         } else {
             writeln!(std::io::stderr(), "{remark}")?;
         }
@@ -112,7 +113,7 @@ impl Shell {
                 let maxrows = if kind == Kind::AllRows { MaxRows(usize::MAX) } else { printing.maxrows };
                 let options = task.session_config().options().format.clone();
                 let options = FormatOptions::try_from(&options)?;
-                let mut out = BufWriter::new(std::io::stdout());
+                let mut out = BufWriter::new(output());
                 let rows =
                     print_stream(stream, printing.format, maxrows, &options, &mut out, || progress.finish())
                         .await?;
