@@ -3,8 +3,17 @@
 #![forbid(unsafe_code)]
 
 pub mod arrow;
+pub mod catalog;
 mod error;
+mod exec;
+mod expr;
+mod plan;
+pub mod provider;
 pub mod spec;
 pub mod sql;
+pub mod storage;
+pub mod table;
 
 pub use error::{Error, ErrorKind, Result, ResultExt};
+pub use exec::METADATA_COLUMNS;
+pub use provider::{IcebergTable, IcebergTableFactory};

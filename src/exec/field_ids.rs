@@ -6,6 +6,7 @@
 //! have get names that no table column has. From there on names mean ids, at any depth.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use parquet::basic::Repetition;
@@ -13,7 +14,7 @@ use parquet::file::metadata::{FileMetaData, ParquetMetaData};
 use parquet::schema::types::{SchemaDescriptor, Type as ParquetType, TypePtr};
 
 use crate::error::{Error, Result};
-use crate::spec::{FieldId, MappedField, NameMapping, NestedField, Schema, Type};
+use crate::spec::{FieldId, MappedField, MappedFields, NameMapping, NestedField, Schema, Type};
 
 /// The key under which Arrow writers embed their own schema. Its field metadata would replace
 /// the file's field ids, and its names would not be rewritten: it is dropped.
@@ -29,6 +30,21 @@ pub(crate) struct FieldResolution {
 }
 
 impl FieldResolution {
+    /// Equal for resolutions that give a file's fields the same names.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        fn hash_fields(fields: &[&NestedField], hasher: &mut DefaultHasher) {
+            fields.len().hash(hasher);
+            for field in fields {
+                (field.id, &field.name, std::mem::discriminant(&field.field_type)).hash(hasher);
+                hash_fields(&field.field_type.children(), hasher);
+            }
+        }
+        let mut hasher = DefaultHasher::new();
+        hash_fields(&self.schema.fields().iter().collect::<Vec<_>>(), &mut hasher);
+        self.name_mapping.as_ref().map(|m| m.to_json().to_string()).hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// The footer, with the names that the table has for the file's fields.
     ///
     /// # Errors
@@ -38,7 +54,7 @@ impl FieldResolution {
         let root = file.schema_descr().root_schema_ptr();
         let ids = match (&self.name_mapping, has_field_ids(&root)) {
             (_, true) => FieldIds::InFile,
-            (Some(mapping), false) => FieldIds::Mapped(mapping.fields()),
+            (Some(mapping), false) => FieldIds::Mapped(Some(&mapping.root)),
             (None, false) => FieldIds::ByPosition,
         };
         let fields = rename_struct(root.get_fields(), self.schema.fields(), ids)?;
@@ -46,9 +62,9 @@ impl FieldResolution {
             .with_fields(fields)
             .build()
             .map_err(|e| Error::invalid("the file's schema can't be resolved").with_source(e))?;
-        let key_values = file.key_value_metadata().map(|all| {
-            all.iter().filter(|kv| kv.key != ARROW_SCHEMA_KEY).cloned().collect::<Vec<_>>()
-        });
+        let key_values = file
+            .key_value_metadata()
+            .map(|all| all.iter().filter(|kv| kv.key != ARROW_SCHEMA_KEY).cloned().collect::<Vec<_>>());
         let file = FileMetaData::new(
             file.version(),
             file.num_rows(),
@@ -73,8 +89,8 @@ impl FieldResolution {
 enum FieldIds<'a> {
     /// From the file itself.
     InFile,
-    /// From a name mapping at this level.
-    Mapped(&'a [MappedField]),
+    /// From a name mapping at this level; `None` below a field that it does not have.
+    Mapped(Option<&'a MappedFields>),
     /// The file has no ids and the table no mapping: the n-th column is the field n, as the
     /// reference implementation reads such files. Only for columns; nested fields are unknown.
     ByPosition,
@@ -87,23 +103,17 @@ impl<'a> FieldIds<'a> {
                 let info = field.get_basic_info();
                 info.has_id().then(|| FieldId(info.id()))
             }
-            FieldIds::Mapped(fields) => self.mapped(fields, field.name()).and_then(|m| m.field_id),
+            FieldIds::Mapped(fields) => fields?.get(field.name())?.field_id,
             FieldIds::ByPosition => i32::try_from(position + 1).ok().map(FieldId),
         }
     }
 
-    fn mapped(self, fields: &'a [MappedField], name: &str) -> Option<&'a MappedField> {
-        fields.iter().find(|m| m.names.iter().any(|n| n == name))
-    }
-
-    /// The ids one level down, below the child of that name.
-    fn below(self, name: &str) -> FieldIds<'a> {
+    /// The ids one level down, below the part that `find` picks.
+    fn below(self, find: impl FnOnce(&'a MappedFields) -> Option<&'a MappedField>) -> FieldIds<'a> {
         match self {
             FieldIds::InFile => FieldIds::InFile,
-            FieldIds::Mapped(fields) => {
-                FieldIds::Mapped(self.mapped(fields, name).map_or(&[], |m| m.fields.as_slice()))
-            }
-            FieldIds::ByPosition => FieldIds::Mapped(&[]),
+            FieldIds::Mapped(fields) => FieldIds::Mapped(fields.and_then(find).map(|f| &f.children)),
+            FieldIds::ByPosition => FieldIds::Mapped(None),
         }
     }
 }
@@ -126,7 +136,7 @@ fn rename_struct(fields: &[TypePtr], expected: &[NestedField], ids: FieldIds<'_>
                         .context(format!("field `{}`", field.name())));
                 }
                 let name = field.name();
-                rename(field, &target.name, Some(&target.field_type), ids.below(name))?
+                rename(field, &target.name, Some(&target.field_type), ids.below(|m| m.get(name)))?
             }
             None => rename(field, &unmatched_name(position, expected), None, ids)?,
         };
@@ -150,12 +160,19 @@ fn rename(field: &TypePtr, name: &str, expected: Option<&Type>, ids: FieldIds<'_
         (_, false) => None,
         (Some(Type::Struct(s)), true) => Some(rename_struct(field.get_fields(), &s.fields, ids)?),
         (Some(Type::List(l)), true) => {
-            Some(rename_list(field.get_fields(), &l.element, ids.below("element"))?)
+            Some(rename_list(field.get_fields(), &l.element, ids.below(element_of))?)
         }
         (Some(Type::Map(m)), true) => Some(rename_map(field.get_fields(), &m.key, &m.value, ids)?),
         (_, true) => Some(field.get_fields().to_vec()),
     };
     rebuild(field, name, children)
+}
+
+fn element_of(fields: &MappedFields) -> Option<&MappedField> {
+    fields.get("element").or(match fields.fields() {
+        [only] => Some(only),
+        _ => None,
+    })
 }
 
 /// The parts of a LIST group: one repeated field. It is the element itself in the old two-level
@@ -195,7 +212,7 @@ fn rename_map(
     let mut inner = Vec::with_capacity(2);
     for (i, child) in pairs.get_fields().iter().enumerate() {
         let (part, name) = if i == 0 { (key, "key") } else { (value, "value") };
-        inner.push(rename(child, child.name(), Some(&part.field_type), ids.below(name))?);
+        inner.push(rename(child, child.name(), Some(&part.field_type), ids.below(|m| m.get(name)))?);
     }
     Ok(vec![rebuild(pairs, pairs.name(), Some(inner))?])
 }
@@ -226,6 +243,8 @@ fn rebuild(field: &TypePtr, name: &str, children: Option<Vec<TypePtr>>) -> Resul
         (_, None) => return Ok(Arc::clone(field)),
     };
     built.map(Arc::new).map_err(|e| {
-        Error::invalid("the field can't be resolved").with_source(e).context(format!("field `{}`", field.name()))
+        Error::invalid("the field can't be resolved")
+            .with_source(e)
+            .context(format!("field `{}`", field.name()))
     })
 }

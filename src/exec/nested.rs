@@ -108,7 +108,7 @@ fn not_built(e: arrow::error::ArrowError) -> Error {
     Error::invalid("the file's values break the table's schema").with_source(e)
 }
 
-fn missing(field: &NestedField, target: &Field, rows: usize) -> Result<ArrayRef> {
+pub(crate) fn missing(field: &NestedField, target: &Field, rows: usize) -> Result<ArrayRef> {
     let value = missing_value(field, target)?;
     if value.is_null() {
         return Ok(new_null_array(target.data_type(), rows));

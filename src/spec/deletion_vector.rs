@@ -171,6 +171,7 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::puffin::Footer;
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
@@ -216,6 +217,21 @@ mod tests {
         let parsed = DeletionVector::parse(&blob(&body), Some(2)).unwrap();
         assert_eq!(parsed.iter().collect::<Vec<_>>(), [1, 3]);
         assert_eq!(parsed.to_bytes().unwrap(), blob(&body));
+    }
+
+    #[test]
+    fn vectors_that_java_wrote() {
+        let file = include_bytes!("../../testdata/puffin/java_vectors.puffin");
+        let footer = Footer::parse(file, file.len() as u64).unwrap();
+        assert!(footer.blobs.len() >= 2);
+        for blob in &footer.blobs {
+            assert_eq!(blob.blob_type, DELETION_VECTOR_BLOB);
+            let at = usize::try_from(blob.offset).unwrap();
+            let bytes = &file[at..at + usize::try_from(blob.length).unwrap()];
+            let cardinality = blob.properties["cardinality"].parse().unwrap();
+            let vector = DeletionVector::parse(blob.contents(bytes).unwrap(), Some(cardinality)).unwrap();
+            assert_eq!(vector.to_bytes().unwrap(), bytes, "the same bytes are written");
+        }
     }
 
     #[test]

@@ -12,6 +12,10 @@ pub enum ManifestContent {
     Deletes,
 }
 
+/// The file that lists a snapshot's manifests; see [`ManifestList::parse`].
+#[derive(Debug)]
+pub struct ManifestList;
+
 /// A manifest, as a manifest list describes it. Counts are `None` where the writer left them
 /// out (v1): unknown, not zero.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,4 +65,15 @@ pub struct FieldSummary {
     pub lower_bound: Option<Vec<u8>>,
     /// Above or equal to every value that is not null and not NaN, in binary single-value form.
     pub upper_bound: Option<Vec<u8>>,
+}
+
+/// The sequence number of what is not committed yet: writers of manifest lists replace it by the
+/// snapshot's.
+pub const UNASSIGNED_SEQUENCE_NUMBER: SequenceNumber = SequenceNumber(-1);
+
+impl ManifestFile {
+    /// Whether no live file is in it, for sure. Counts that are not known may be anything.
+    pub fn has_no_live_files(&self) -> bool {
+        self.added_files_count == Some(0) && self.existing_files_count == Some(0)
+    }
 }

@@ -128,7 +128,7 @@ fn read(node: &Node<'_>) -> Result<TableMetadata> {
     };
     let current_snapshot_id =
         object.opt("current-snapshot-id", Node::i64)?.filter(|id| *id != NO_SNAPSHOT).map(SnapshotId);
-    let refs = object.opt("refs", |n| n.map(|n| SnapshotRef::read(n)))?.unwrap_or_default();
+    let refs = object.opt("refs", |n| n.map(SnapshotRef::read))?.unwrap_or_default();
     let location = match object.opt("location", Node::string)? {
         None if format_version >= 4 => String::new(),
         None => object.req("location", Node::string)?,
@@ -196,7 +196,7 @@ fn read_schemas(object: &Object<'_>) -> Result<(BTreeMap<SchemaId, Arc<Schema>>,
     if schemas.is_empty() {
         let Some(node) = legacy else {
             return object
-                .req("schemas", |_| Err(object.error("neither `schemas` nor `schema` holds a schema")));
+                .req("schemas", |node| Err(node.error("holds no schema, and there is no `schema`")));
         };
         let schema = Schema::read(&node)?;
         let id = schema.schema_id;
@@ -371,4 +371,380 @@ fn write(metadata: &TableMetadata) -> Result<Json> {
         }
     }
     Ok(Json::Object(members))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::snapshot::SnapshotManifests;
+    use super::super::value::Value;
+    use super::*;
+    use crate::error::ErrorKind;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use proptest::prelude::*;
+    use serde_json::json;
+    use std::io::Write;
+
+    const LEGACY: &[u8] = include_bytes!("../../testdata/metadata/spark_v1_legacy.metadata.json");
+    const V1_GZIP: &[u8] = include_bytes!("../../testdata/metadata/spark_v1.gz.metadata.json");
+    const REFS: &[u8] = include_bytes!("../../testdata/metadata/spark_v2_branches_tags.metadata.json");
+    const DEFAULTS: &[u8] = include_bytes!("../../testdata/metadata/spark_v3_default_values.metadata.json");
+    const PYICEBERG: &[u8] = include_bytes!("../../testdata/metadata/pyiceberg_v2_partitioned.metadata.json");
+    const DUCKDB: &[u8] = include_bytes!("../../testdata/metadata/duckdb_v2_copy.metadata.json");
+
+    /// A complete table of version 2 with two snapshots.
+    fn table() -> Json {
+        let schema = json!({"type": "struct", "schema-id": 0, "fields": [
+            {"id": 1, "name": "a", "required": false, "type": "int"}
+        ]});
+        let snapshot = |id: i64| {
+            json!({
+                "snapshot-id": id, "sequence-number": id, "timestamp-ms": id, "manifest-list": "s3://b/l",
+                "summary": {"operation": "append"}, "schema-id": 0
+            })
+        };
+        json!({
+            "format-version": 2, "table-uuid": "f79c3e09-677c-4bbd-a479-3f349cb785e7",
+            "location": "s3://b/t", "last-sequence-number": 2, "last-updated-ms": 5, "last-column-id": 1,
+            "schemas": [schema], "current-schema-id": 0,
+            "partition-specs": [{"spec-id": 0, "fields": [
+                {"source-id": 1, "field-id": 1000, "name": "a", "transform": "identity"}
+            ]}],
+            "default-spec-id": 0, "last-partition-id": 1000,
+            "sort-orders": [{"order-id": 0, "fields": []}, {"order-id": 1, "fields": [
+                {"source-id": 1, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}
+            ]}],
+            "default-sort-order-id": 1,
+            "properties": {"p": "1"}, "current-snapshot-id": 2, "snapshots": [snapshot(1), snapshot(2)],
+            "refs": {"main": {"snapshot-id": 2, "type": "branch"}},
+            "snapshot-log": [{"timestamp-ms": 1, "snapshot-id": 1}, {"timestamp-ms": 2, "snapshot-id": 2}],
+            "metadata-log": [{"timestamp-ms": 1, "metadata-file": "s3://b/v1.metadata.json"}]
+        })
+    }
+
+    fn read(json: &Json) -> Result<TableMetadata> {
+        TableMetadata::from_json(json.to_string().as_bytes())
+    }
+
+    /// The table with some members replaced; null removes one.
+    fn with(changes: Json) -> Json {
+        let mut json = table();
+        for (name, value) in changes.as_object().unwrap() {
+            json[name] = value.clone();
+        }
+        json.as_object_mut().unwrap().retain(|_, v| !v.is_null());
+        json
+    }
+
+    fn fails(changes: Json) -> String {
+        let error = read(&with(changes.clone())).expect_err(&changes.to_string());
+        assert_eq!(error.kind(), ErrorKind::DataInvalid);
+        error.to_string()
+    }
+
+    #[test]
+    fn everything_survives_a_round_trip() {
+        for changes in [
+            json!({}),
+            json!({"x": {"y": [1.5, "z"]}}),
+            json!({"statistics": [{"snapshot-id": 1}], "partition-statistics": [{"snapshot-id": 1}]}),
+            json!({"format-version": 3, "next-row-id": 7, "encryption-keys": [{"key-id": "k"}]}),
+            json!({"format-version": 4, "next-row-id": 7, "location": null}),
+            json!({"properties": {}, "snapshots": [], "refs": {}, "snapshot-log": [], "current-snapshot-id": -1}),
+        ] {
+            let json = with(changes);
+            assert_eq!(read(&json).unwrap().to_json_value().unwrap(), json);
+        }
+        for file in [LEGACY, V1_GZIP, REFS, DEFAULTS, PYICEBERG, DUCKDB] {
+            let metadata = TableMetadata::from_json(file).unwrap();
+            assert_eq!(TableMetadata::from_json(&metadata.to_json().unwrap()).unwrap(), metadata);
+        }
+    }
+
+    #[test]
+    fn the_oldest_metadata() {
+        let metadata = TableMetadata::from_json(LEGACY).unwrap();
+        assert_eq!(metadata.format_version, 1);
+        assert_eq!(metadata.current_schema().fields().len(), 3);
+        assert_eq!(metadata.default_spec().fields[0].field_id, FieldId(1000));
+        assert_eq!(metadata.last_partition_id, FieldId(1000));
+        assert_eq!(metadata.default_sort_order().fields, []);
+        assert_eq!(metadata.refs[MAIN_BRANCH].snapshot_id, metadata.current_snapshot_id.unwrap());
+        assert!(
+            metadata
+                .snapshots
+                .iter()
+                .all(|s| s.sequence_number == SequenceNumber(0) && s.schema_id.is_none())
+        );
+        let SnapshotManifests::Inline(paths) = &metadata.current_snapshot().unwrap().manifests else {
+            panic!("inline manifests");
+        };
+        assert_eq!(paths.len(), 2);
+        let json = metadata.to_json_value().unwrap();
+        assert_eq!(json["schema"], json["schemas"][0]);
+        assert_eq!(json["partition-spec"][0]["source-id"], 2);
+        assert_eq!(json["snapshots"][1]["manifests"].as_array().unwrap().len(), 2);
+        assert_eq!(json["snapshots"][0].get("sequence-number"), None);
+        assert_eq!(json.get("last-sequence-number"), None);
+        assert_eq!(json.get("next-row-id"), None);
+    }
+
+    #[test]
+    fn what_v1_may_leave_out() {
+        let schema = table()["schemas"][0].clone();
+        let v1 = json!({
+            "format-version": 1, "location": "/t", "last-updated-ms": 1, "last-column-id": 1, "schema": schema
+        });
+        let metadata = read(&v1).unwrap();
+        assert_eq!(metadata.table_uuid, None);
+        assert!(metadata.default_spec().is_unpartitioned());
+        assert_eq!(metadata.last_partition_id, FieldId(999));
+        assert_eq!((metadata.current_snapshot_id, metadata.refs.len()), (None, 0));
+        assert_eq!(metadata.to_json_value().unwrap()["current-snapshot-id"], -1);
+        let mut only_schemas = v1.clone();
+        only_schemas["schemas"] = json!([schema]);
+        only_schemas.as_object_mut().unwrap().remove("schema");
+        assert_eq!(read(&only_schemas).unwrap(), metadata);
+        only_schemas["schemas"] = json!([]);
+        assert!(read(&only_schemas).unwrap_err().to_string().contains("field `schemas`"));
+        // Of several, `schema` says which is current; `schemas` wins where both have it.
+        let mut other = schema.clone();
+        other["schema-id"] = json!(1);
+        let mut both = v1;
+        both["schemas"] = json!([other, schema]);
+        assert_eq!(read(&both).unwrap().current_schema_id, SchemaId(0));
+        both["current-schema-id"] = json!(1);
+        both["schema"] = json!("broken");
+        assert_eq!(read(&both).unwrap().current_schema_id, SchemaId(1));
+    }
+
+    #[test]
+    fn duckdb_leaves_things_out() {
+        let metadata = TableMetadata::from_json(DUCKDB).unwrap();
+        assert_eq!(metadata.last_sequence_number, SequenceNumber(0));
+        assert!(metadata.default_sort_order().fields.is_empty());
+        assert_eq!(metadata.last_partition_id, FieldId(999));
+        assert!(metadata.current_snapshot().is_some());
+        let derived = read(&with(json!({"last-sequence-number": null}))).unwrap();
+        assert_eq!(derived.last_sequence_number, SequenceNumber(2));
+        for orders in [json!([]), json!(null)] {
+            let changes = json!({"sort-orders": orders, "default-sort-order-id": null});
+            assert_eq!(read(&with(changes)).unwrap().default_sort_order_id, SortOrderId(0));
+        }
+        let mut upgraded = table();
+        upgraded["snapshots"][0].as_object_mut().unwrap().remove("sequence-number");
+        assert_eq!(read(&upgraded).unwrap().snapshots[0].sequence_number, SequenceNumber(0));
+        let v3 = json!({"format-version": 3, "snapshots": [
+            {"snapshot-id": 2, "timestamp-ms": 2, "manifest-list": "l", "first-row-id": 5, "added-rows": 3}
+        ]});
+        assert_eq!(read(&with(v3)).unwrap().next_row_id, 8);
+    }
+
+    #[test]
+    fn the_current_snapshot_is_main() {
+        let main = json!({"main": {"snapshot-id": 2, "type": "branch"}});
+        let tag = json!({"t": {"snapshot-id": 1, "type": "tag"}});
+        for (current, refs) in [
+            (json!(2), json!(null)),
+            (json!(2), json!({})),
+            (json!(2), tag),
+            (json!(-1), main.clone()),
+            (json!(null), main),
+        ] {
+            let metadata = read(&with(json!({"current-snapshot-id": current, "refs": refs}))).unwrap();
+            assert_eq!(metadata.current_snapshot_id, Some(SnapshotId(2)));
+            assert_eq!(metadata.refs[MAIN_BRANCH].snapshot_id, SnapshotId(2));
+            assert_eq!(metadata.refs[MAIN_BRANCH].ref_type, RefType::Branch);
+        }
+        for (current, written) in [(2, json!(-1)), (3, json!(null))] {
+            let changes = json!({"format-version": current, "current-snapshot-id": -1, "refs": null});
+            let metadata = read(&with(changes)).unwrap();
+            assert_eq!(metadata.current_snapshot_id, None);
+            assert_eq!(metadata.to_json_value().unwrap()["current-snapshot-id"], written);
+        }
+        assert!(fails(json!({"current-snapshot-id": 1})).contains("`main` is at 2"));
+    }
+
+    #[test]
+    fn ids_of_what_is_not_there_are_errors() {
+        for (changes, part) in [
+            (json!({"current-schema-id": 7}), "`current-schema-id` is 7, which is none of 0"),
+            (json!({"default-spec-id": 7}), "`default-spec-id` is 7, which is none of 0"),
+            (json!({"default-sort-order-id": 7}), "`default-sort-order-id` is 7, which is none of 0, 1"),
+            (json!({"current-snapshot-id": 7, "refs": null}), "field `current-snapshot-id`"),
+            (
+                json!({"refs": {"main": {"snapshot-id": 2, "type": "branch"}, "x": {"snapshot-id": 7, "type": "tag"}}}),
+                "field `refs.x`: invalid data: snapshot 7",
+            ),
+            (json!({"refs": {"x": {"snapshot-id": 7}}}), "field `refs.x.type`"),
+        ] {
+            let found = fails(changes);
+            assert!(found.contains(part), "{found}");
+        }
+    }
+
+    #[test]
+    fn wrong_types_and_missing_members_are_named() {
+        for name in ["location", "last-updated-ms", "last-column-id", "schemas", "format-version"] {
+            assert!(fails(json!({name: null})).contains(&format!("field `{name}`")), "{name}");
+        }
+        for (changes, part) in [
+            (json!({"last-updated-ms": "5"}), "`last-updated-ms`"),
+            (json!({"last-updated-ms": 5.0}), "`last-updated-ms`"),
+            (json!({"last-column-id": 1_u64 << 40}), "`last-column-id`"),
+            (json!({"table-uuid": "x"}), "`table-uuid`"),
+            (json!({"properties": {"a": {}}}), "`properties.a`"),
+            (json!({"properties": []}), "`properties`"),
+            (json!({"snapshots": [{"snapshot-id": 1}]}), "`snapshots[0]"),
+            (json!({"snapshot-log": [{"snapshot-id": 1}]}), "`snapshot-log[0].timestamp-ms`"),
+            (json!({"metadata-log": [1]}), "`metadata-log[0]`"),
+            (json!({"statistics": [1]}), "`statistics[0]`"),
+            (json!({"format-version": "2"}), "`format-version`"),
+            (json!({"format-version": 0}), "no format version 0"),
+            (json!({"format-version": -1}), "no format version -1"),
+        ] {
+            let found = fails(changes);
+            assert!(found.contains(part), "{found}");
+        }
+        let twice = |name: &str| {
+            let mut json = table();
+            let first = json[name][0].clone();
+            json[name].as_array_mut().unwrap().push(first);
+            read(&json).unwrap_err().to_string()
+        };
+        for name in ["schemas", "partition-specs", "sort-orders", "snapshots"] {
+            let found = twice(name);
+            assert!(found.contains(name) && found.contains("occurs twice"), "{found}");
+        }
+        for text in ["", "{", "[]", "null", "\u{feff}{}"] {
+            assert!(TableMetadata::from_json(text.as_bytes()).is_err(), "{text}");
+        }
+        let deep = "[".repeat(100_000);
+        assert!(TableMetadata::from_json(deep.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn newer_versions() {
+        let error = read(&with(json!({"format-version": 5}))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("format version 5"), "{error}");
+        let v4 = read(&with(json!({"format-version": 4, "location": null}))).unwrap();
+        assert_eq!((v4.format_version, v4.location.as_str()), (4, ""));
+    }
+
+    #[test]
+    fn ids_in_use_are_not_given_out_again() {
+        let metadata = read(&with(json!({
+            "last-column-id": 0, "last-partition-id": 0, "last-sequence-number": 0
+        })))
+        .unwrap();
+        assert_eq!(metadata.last_column_id, FieldId(1));
+        assert_eq!(metadata.last_partition_id, FieldId(1000));
+        assert_eq!(metadata.last_sequence_number, SequenceNumber(2));
+    }
+
+    #[test]
+    fn version_2_needs_a_uuid_when_written() {
+        let metadata = read(&with(json!({"table-uuid": null}))).unwrap();
+        assert!(metadata.to_json().unwrap_err().to_string().contains("`table-uuid`"));
+    }
+
+    #[test]
+    fn what_other_writers_say() {
+        let metadata = TableMetadata::from_json(REFS).unwrap();
+        assert!(metadata.refs.values().any(|r| r.ref_type == RefType::Tag));
+        assert!(metadata.refs.len() > 2);
+        let metadata = TableMetadata::from_json(DEFAULTS).unwrap();
+        let defaults = metadata.current_schema().fields().iter().filter_map(|f| f.initial_default.clone());
+        assert!(defaults.clone().count() >= 8);
+        assert!(defaults.clone().any(|d| d == Value::Int(42)));
+        let metadata = TableMetadata::from_json(V1_GZIP).unwrap();
+        assert_eq!(metadata.format_version, 1);
+        let metadata = TableMetadata::from_json(PYICEBERG).unwrap();
+        assert!(!metadata.default_spec().is_unpartitioned());
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn gzip_of_one_and_several_members() {
+        let plain = TableMetadata::from_json(REFS).unwrap();
+        assert_eq!(TableMetadata::from_json(&gzip(REFS)).unwrap(), plain);
+        let (a, b) = REFS.split_at(1000);
+        let members = [gzip(a), gzip(b)].concat();
+        assert_eq!(TableMetadata::from_json(&members).unwrap(), plain);
+        let zipped = gzip(REFS);
+        let error = TableMetadata::from_json(&zipped[..zipped.len() / 2]).unwrap_err();
+        assert!(error.to_string().contains("gzip"), "{error}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn damaged_files_never_panic(
+            file in 0..6_usize,
+            at in any::<proptest::sample::Index>(),
+            bytes in proptest::collection::vec(any::<u8>(), 1..4),
+            cut in any::<proptest::sample::Index>(),
+        ) {
+            let mut damaged = [LEGACY, V1_GZIP, REFS, DEFAULTS, PYICEBERG, DUCKDB][file].to_vec();
+            let i = at.index(damaged.len());
+            for (old, new) in damaged[i..].iter_mut().zip(bytes) {
+                *old = new;
+            }
+            if let Ok(metadata) = TableMetadata::from_json(&damaged) {
+                // What can be read is consistent enough to be used.
+                let _ = (metadata.current_schema(), metadata.default_spec(), metadata.default_sort_order());
+                let _ = metadata.to_json();
+            }
+            let _ = TableMetadata::from_json(&damaged[..cut.index(damaged.len())]);
+        }
+
+        /// Any one value anywhere in the document replaced by one of another kind.
+        #[test]
+        fn misplaced_values_never_panic(
+            file in 0..5_usize,
+            at in any::<proptest::sample::Index>(),
+            kind in 0..9_usize,
+        ) {
+            let file = [LEGACY, REFS, DEFAULTS, PYICEBERG, DUCKDB][file];
+            let mut json: Json = serde_json::from_slice(file).unwrap();
+            let count = visit(&mut json, &mut |_| {});
+            let target = at.index(count);
+            let with = [
+                json!(null), json!(-1), json!(i64::MAX), json!(u64::MAX), json!(0.5), json!("x"), json!(""),
+                json!([]), json!({}),
+            ][kind].clone();
+            let mut i = 0;
+            visit(&mut json, &mut |value| {
+                if i == target {
+                    *value = with.clone();
+                }
+                i += 1;
+            });
+            if let Ok(metadata) = read(&json) {
+                let _ = (metadata.current_schema(), metadata.default_spec(), metadata.default_sort_order());
+                if metadata.table_uuid.is_some() {
+                    let back = TableMetadata::from_json(&metadata.to_json().unwrap()).unwrap();
+                    prop_assert_eq!(back, metadata);
+                }
+            }
+        }
+    }
+
+    /// Calls `f` with each value of a document, children first; returns how many there are.
+    fn visit(json: &mut Json, f: &mut impl FnMut(&mut Json)) -> usize {
+        let below = match json {
+            Json::Array(values) => values.iter_mut().map(|v| visit(v, f)).sum(),
+            Json::Object(members) => members.values_mut().map(|v| visit(v, f)).sum(),
+            _ => 0,
+        };
+        f(json);
+        below + 1
+    }
 }

@@ -1,11 +1,17 @@
 //! The Iceberg table format: bytes and JSON to structs and back, without I/O.
 
+pub(crate) mod avro;
 mod content_file;
 mod deletion_vector;
 mod ids;
 mod iso_time;
 mod json;
+mod manifest;
 mod manifest_list;
+mod manifest_list_read;
+mod manifest_partition;
+mod manifest_read;
+mod manifest_schema;
 mod metadata_json;
 mod metrics;
 pub(crate) mod murmur3;
@@ -31,8 +37,11 @@ mod value_json;
 pub use content_file::{ContentFile, ContentType, FileFormat, ManifestEntry, ManifestStatus};
 pub use deletion_vector::{DELETION_VECTOR_BLOB, DeletionVector};
 pub use ids::{FieldId, SchemaId, SequenceNumber, SnapshotId, SortOrderId, SpecId};
-pub use manifest_list::{FieldSummary, ManifestContent, ManifestFile};
-pub use metrics::Metrics;
+pub use manifest::{Manifest, ManifestHeader};
+pub use manifest_list::{
+    FieldSummary, ManifestContent, ManifestFile, ManifestList, UNASSIGNED_SEQUENCE_NUMBER,
+};
+pub use metrics::{MetricMaps, Metrics};
 pub use name_mapping::{MappedField, MappedFields, NameMapping};
 pub use partition::{PartitionField, PartitionSpec, PartitionValues};
 pub use scan_task::{DeleteFile, FileScanTask};

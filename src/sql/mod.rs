@@ -8,7 +8,6 @@ mod parse;
 mod rewrite;
 mod session;
 mod split;
-mod stand_in;
 mod time_travel;
 
 pub use session::{IcebergSql, Script, enable, register, session_state_builder};

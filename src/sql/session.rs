@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::catalog::TableProviderFactory;
+use datafusion::catalog::{TableProvider, TableProviderFactory};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
 use datafusion::execution::context::SQLOptions;
@@ -14,14 +14,24 @@ use datafusion::prelude::SessionContext;
 
 use super::parse::{parse, session_dialect};
 use super::split::split;
-use super::stand_in::{Factory, travel};
 use super::time_travel::TimeTravelPlanner;
+use crate::provider::{IcebergTable, IcebergTableFactory};
+use crate::spec::SnapshotSelector;
 
 /// The name behind STORED AS.
 const FORMAT: &str = "ICEBERG";
 
 fn factory() -> Arc<dyn TableProviderFactory> {
-    Arc::new(Factory)
+    Arc::new(IcebergTableFactory::default())
+}
+
+/// An Iceberg table at another snapshot.
+fn travel(
+    table: &dyn TableProvider,
+    selector: &SnapshotSelector,
+) -> Option<crate::Result<Arc<dyn TableProvider>>> {
+    let table: &IcebergTable = table.downcast_ref()?;
+    Some(table.at(selector).map(|t| Arc::new(t) as Arc<dyn TableProvider>))
 }
 
 fn planner() -> Arc<TimeTravelPlanner> {

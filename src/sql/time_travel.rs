@@ -8,7 +8,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion::catalog::TableProvider;
-use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue};
+use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue, TableReference};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
@@ -41,30 +41,32 @@ impl TimeTravelPlanner {
         Self { travel }
     }
 
-    fn at(&self, table: &dyn TableProvider, selector: &SnapshotSelector) -> Result<Arc<dyn TableProvider>> {
-        (self.travel)(table, selector)
-            .ok_or_else(|| Error::unsupported("only Iceberg tables have versions"))?
-            .map_err(DataFusionError::from)
-    }
-
-    fn travel(&self, table: &dyn TableProvider, point: Point) -> Result<Arc<dyn TableProvider>> {
-        match point {
-            Point::Id(id) => self.at(table, &SnapshotSelector::Id(id)),
-            Point::Time(ms) => self.at(table, &SnapshotSelector::AsOf(ms)),
+    /// The provider's own errors name the table already.
+    fn travel(
+        &self,
+        table: &dyn TableProvider,
+        point: Point,
+        name: &TableReference,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let at = |selector: SnapshotSelector| {
+            let no_versions =
+                || Error::unsupported("only Iceberg tables have versions").context(format!("table {name}"));
+            (self.travel)(table, &selector).ok_or_else(no_versions)
+        };
+        let travelled = match point {
+            Point::Id(id) => at(SnapshotSelector::Id(id))?,
+            Point::Time(ms) => at(SnapshotSelector::AsOf(ms))?,
             Point::Name(name) => {
-                let by_name = self.at(table, &SnapshotSelector::Ref(name.clone()));
+                let by_name = at(SnapshotSelector::Ref(name.clone()))?;
                 // As in Spark, quotes do not stop a number from being a snapshot's id.
                 match (by_name, name.parse().map(SnapshotId)) {
-                    (Err(e), Ok(id)) if is_not_found(&e) => self.at(table, &SnapshotSelector::Id(id)),
+                    (Err(e), Ok(id)) if e.kind() == ErrorKind::NotFound => at(SnapshotSelector::Id(id))?,
                     (by_name, _) => by_name,
                 }
             }
-        }
+        };
+        Ok(travelled?)
     }
-}
-
-fn is_not_found(error: &DataFusionError) -> bool {
-    Error::find_in(error).is_some_and(|e| e.kind() == ErrorKind::NotFound)
 }
 
 /// Adds a place to an error; to ours without a further layer.
@@ -97,7 +99,7 @@ impl RelationPlanner for TimeTravelPlanner {
         }
         let point = Point::of(version, context).map_err(place)?;
         let source = context.context_provider().get_table_source(reference.clone())?;
-        let table = self.travel(source_as_provider(&source)?.as_ref(), point).map_err(place)?;
+        let table = self.travel(source_as_provider(&source)?.as_ref(), point, &reference)?;
         let plan = LogicalPlanBuilder::scan(reference.clone(), provider_as_source(table), None)?.build()?;
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
     }

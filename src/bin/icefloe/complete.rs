@@ -251,13 +251,13 @@ mod tests {
         let helper = helper().await;
         assert_eq!(complete(&helper, "SEL"), (0, vec!["SELECT".into()]));
         assert_eq!(complete(&helper, "sel"), (0, vec!["select".into()]));
-        assert_eq!(complete(&helper, "SELECT * FROM orde"), (14, vec!["orders".into()]));
+        assert_eq!(complete(&helper, "SELECT * FROM orders"), (14, vec!["orders".into()]));
         assert_eq!(complete(&helper, "SELECT * FROM public.o"), (14, vec!["public.orders".into()]));
         assert_eq!(complete(&helper, "SELECT * FROM \"O"), (14, vec!["\"Odd name\"".into()]));
         assert_eq!(complete(&helper, "SELECT regexp_c"), (7, vec!["regexp_count(".into()]));
         assert_eq!(complete(&helper, "\\pse"), (0, vec!["\\pset".into()]));
         assert_eq!(complete(&helper, "\\d orde"), (3, vec!["orders".into()]));
-        assert_eq!(complete(&helper, "SELECT 'ä' FROM orde"), (17, vec!["orders".into()]));
+        assert_eq!(complete(&helper, "SELECT 'ä' FROM orders"), (17, vec!["orders".into()]));
     }
 
     #[tokio::test]

@@ -9,9 +9,14 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use datafusion::error::DataFusionError;
-use icefloe::{Error, Result};
+use datafusion::prelude::SessionContext;
+use icefloe::catalog::FilesystemCatalog;
+use icefloe::provider::IcebergCatalogProvider;
+use icefloe::storage::StorageProperties;
+use icefloe::table::OpenOptions;
+use icefloe::{Error, Result, ResultExt};
 use serde::Deserialize;
 
 /// A configuration file.
@@ -35,6 +40,21 @@ pub struct CatalogConfig {
 }
 
 impl CatalogConfig {
+    async fn open(&self, name: &str) -> Result<IcebergCatalogProvider> {
+        let mut properties = self.properties()?;
+        match self.kind.as_str() {
+            "filesystem" | "hadoop" => {
+                let warehouse = properties.remove("warehouse").ok_or_else(|| {
+                    Error::invalid("property `warehouse`, a directory or a URL, is missing")
+                })?;
+                let options = OpenOptions::new().properties(StorageProperties::from_iter(properties));
+                let catalog = FilesystemCatalog::new(name, &warehouse, options)?;
+                IcebergCatalogProvider::try_new(Arc::new(catalog)).await
+            }
+            other => Err(Error::unsupported(format!("a catalog of type `{other}`; there is `filesystem`"))),
+        }
+    }
+
     /// The properties as text; nested tables become dotted names (`s3.endpoint`).
     pub fn properties(&self) -> Result<BTreeMap<String, String>> {
         let mut flat = BTreeMap::new();
@@ -90,11 +110,10 @@ impl Config {
     }
 
     /// Registers the catalogs in a session.
-    pub fn register(&self, _context: &datafusion::prelude::SessionContext) -> Result<(), DataFusionError> {
-        if let Some((name, catalog)) = self.catalogs.iter().next() {
-            catalog.properties()?;
-            let message = format!("a catalog of type `{}`; no type is supported yet", catalog.kind);
-            return Err(Error::unsupported(message).context(format!("catalog `{name}`")).into());
+    pub async fn register(&self, context: &SessionContext) -> Result<()> {
+        for (name, catalog) in &self.catalogs {
+            let provider = catalog.open(name).await.context(|| format!("catalog `{name}`"))?;
+            context.register_catalog(name, Arc::new(provider));
         }
         Ok(())
     }
@@ -150,8 +169,8 @@ mod tests {
         assert_eq!(properties, want.map(|(k, v)| (k.to_string(), v.to_string())));
     }
 
-    #[test]
-    fn errors_say_where() {
+    #[tokio::test]
+    async fn errors_say_where() {
         for (text, want) in [
             ("\n[catalog.x]\nwarehouse = 1", "missing field `type`"),
             ("\n\n[catalog", "line 3"),
@@ -161,11 +180,24 @@ mod tests {
             assert!(error.contains(want), "{error}");
         }
         let config = Config::parse("[catalog.x]\ntype = 'hive'").unwrap();
-        let error = config.register(&datafusion::prelude::SessionContext::new()).unwrap_err();
+        let error = config.register(&SessionContext::new()).await.unwrap_err();
         assert!(error.to_string().contains("catalog `x`: unsupported: a catalog of type `hive`"), "{error}");
         let config = Config::parse("[catalog.x]\ntype = 'hive'\nlist = [1]").unwrap();
         let error = config.catalogs["x"].properties().unwrap_err().to_string();
         assert!(error.contains("property `list`"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_file_system_is_a_catalog() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("db")).unwrap();
+        let lake = CatalogConfig { kind: "filesystem".into(), properties: BTreeMap::new() };
+        assert!(lake.open("lake").await.unwrap_err().to_string().contains("`warehouse`"));
+        let warehouse = toml::Value::String(directory.path().to_string_lossy().into_owned());
+        let lake = CatalogConfig { properties: [("warehouse".to_string(), warehouse)].into(), ..lake };
+        let context = SessionContext::new();
+        Config { catalogs: [("lake".to_string(), lake)].into() }.register(&context).await.unwrap();
+        assert_eq!(context.catalog("lake").unwrap().schema_names(), ["db"]);
     }
 
     #[test]

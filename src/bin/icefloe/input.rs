@@ -123,7 +123,7 @@ mod tests {
             [
                 (1, "SELECT 1".to_string()),
                 (1, "SELECT\n 2".to_string()),
-                (4, "-- three;\nSELECT 3".to_string()),
+                (5, "SELECT 3".to_string()),
                 (5, "SELECT '4;\n4'".to_string()),
             ]
         );

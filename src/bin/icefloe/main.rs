@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 }
 
 async fn run(args: &Args, inputs: Vec<Input>) -> Result<()> {
-    let mut shell = Shell::new(args)?;
+    let mut shell = Shell::new(args).await?;
     if inputs.is_empty() {
         let stdin = std::io::stdin();
         if stdin.is_terminal() {

@@ -64,7 +64,7 @@ pub struct Shell {
 
 impl Shell {
     /// A session as the command line, the environment (`DATAFUSION_…`) and the configuration want it.
-    pub fn new(args: &Args) -> Result<Self> {
+    pub async fn new(args: &Args) -> Result<Self> {
         let config = session_config()?;
         let mut runtime = RuntimeEnvBuilder::new();
         if let Some(limit) = args.memory_limit {
@@ -74,7 +74,7 @@ impl Shell {
             session_state_builder().with_config(config).with_runtime_env(Arc::new(runtime.build()?)).build();
         // `SELECT … FROM 'file.parquet'`, as in DataFusion's shell.
         let context = SessionContext::new_with_state(state).enable_url_table();
-        Config::load(args.catalog_conf.as_deref())?.register(&context)?;
+        Config::load(args.catalog_conf.as_deref())?.register(&context).await?;
         let printing = Printing { format: args.format, maxrows: args.maxrows, quiet: args.quiet };
         Ok(Self { context, printing })
     }

@@ -1,0 +1,306 @@
+//! Reading object container files: header, blocks, codecs, sync markers.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use bytes::Bytes;
+use flate2::{Crc, Decompress, FlushDecompress, Status};
+
+use super::cursor::{Cursor, Malformed};
+use super::schema::AvroSchema;
+use crate::error::{Error, ErrorKind, Result, ResultExt};
+
+const MAGIC: &[u8; 4] = b"Obj\x01";
+
+/// No block may inflate to more than this many bytes; writers aim at 64 KB.
+const MAX_BLOCK: usize = 1 << 30;
+
+/// How blocks are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Codec {
+    /// Not at all.
+    Null,
+    /// RFC 1951; what Iceberg writes unless told otherwise.
+    #[default]
+    Deflate,
+    /// Snappy's raw format with a CRC-32.
+    Snappy,
+    /// Zstandard frames.
+    Zstandard,
+}
+
+impl Codec {
+    /// The name in the header.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Codec::Null => "null",
+            Codec::Deflate => "deflate",
+            Codec::Snappy => "snappy",
+            Codec::Zstandard => "zstandard",
+        }
+    }
+
+    fn parse(name: &str) -> Result<Self> {
+        [Codec::Null, Codec::Deflate, Codec::Snappy, Codec::Zstandard]
+            .into_iter()
+            .find(|c| c.name() == name)
+            .ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("avro codec `{name}`")))
+    }
+}
+
+/// The items of a block, uncompressed.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// How many items there are; no more than bytes.
+    pub(crate) count: usize,
+    pub(crate) data: Bytes,
+}
+
+/// An open container file.
+pub(crate) struct ContainerReader {
+    metadata: BTreeMap<String, Bytes>,
+    codec: Codec,
+    sync: [u8; 16],
+    rest: Bytes,
+    inflate: Decompress,
+    last_length: usize,
+}
+
+impl ContainerReader {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// `DataInvalid` where it is not such a file, `Unsupported` for a codec that is not known.
+    pub(crate) fn open(bytes: Bytes) -> Result<Self> {
+        let mut cursor = Cursor::new(&bytes);
+        if cursor.array::<4>().ok().as_ref() != Some(MAGIC) {
+            return Err(Error::invalid("not an avro file"));
+        }
+        let mut header = || -> Result<_, Malformed> {
+            let mut metadata = BTreeMap::new();
+            loop {
+                let (count, _) = cursor.block()?;
+                if count == 0 {
+                    break;
+                }
+                for _ in 0..count {
+                    let key = cursor.string()?;
+                    metadata.insert(key.to_owned(), bytes.slice_ref(cursor.bytes()?));
+                }
+            }
+            Ok((metadata, cursor.array::<16>()?))
+        };
+        let (metadata, sync) = header().map_err(Error::from).context(|| "avro header".into())?;
+        let rest = bytes.slice(cursor.position()..);
+        let inflate = Decompress::new(false);
+        let mut reader = Self { metadata, codec: Codec::Null, sync, rest, inflate, last_length: 0 };
+        if let Some(name) = reader.text("avro.codec") {
+            reader.codec = Codec::parse(name)?;
+        }
+        Ok(reader)
+    }
+
+    /// The header's metadata.
+    pub(crate) fn metadata(&self) -> &BTreeMap<String, Bytes> {
+        &self.metadata
+    }
+
+    /// An entry of the header's metadata; `None` where it is missing or not text.
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        self.metadata.get(key).and_then(|v| std::str::from_utf8(v).ok())
+    }
+
+    /// The schema that the file was written with.
+    pub(crate) fn schema(&self) -> Result<AvroSchema> {
+        self.text("avro.schema")
+            .ok_or_else(|| Error::invalid("missing"))
+            .and_then(AvroSchema::parse)
+            .context(|| "header `avro.schema`".into())
+    }
+
+    /// The next block; `None` at the end of the file.
+    pub(crate) fn next_block(&mut self) -> Result<Option<Block>> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let rest = self.rest.clone();
+        let mut cursor = Cursor::new(&rest);
+        let count = cursor.long()?;
+        let data = cursor.bytes()?;
+        if cursor.array::<16>()? != self.sync {
+            return Err(Error::invalid("avro sync marker is wrong"));
+        }
+        let data = match self.codec {
+            Codec::Null => rest.slice_ref(data),
+            Codec::Deflate => Bytes::from(self.inflate(data)?),
+            Codec::Snappy => Bytes::from(unsnap(data)?),
+            Codec::Zstandard => Bytes::from(unzstd(data)?),
+        };
+        let count = usize::try_from(count)
+            .ok()
+            .filter(|count| *count <= data.len())
+            .ok_or_else(|| Error::invalid("avro block has more items than bytes"))?;
+        self.rest = rest.slice(cursor.position()..);
+        Ok(Some(Block { count, data }))
+    }
+
+    fn inflate(&mut self, input: &[u8]) -> Result<Vec<u8>> {
+        let bad = || Error::invalid("avro block does not inflate");
+        self.inflate.reset(false);
+        // Blocks of a file are much alike: with a good first guess, one call does it all.
+        let guess = (self.last_length + self.last_length / 4).max(input.len().saturating_mul(4));
+        let mut output = Vec::with_capacity(guess.clamp(1024, MAX_BLOCK));
+        loop {
+            let read = self.inflate.total_in() as usize;
+            let written = output.len();
+            let rest = input.get(read..).ok_or_else(bad)?;
+            let status = self
+                .inflate
+                .decompress_vec(rest, &mut output, FlushDecompress::Finish)
+                .map_err(|e| bad().with_source(e))?;
+            if status == Status::StreamEnd {
+                break;
+            }
+            if output.len() == output.capacity() {
+                if output.len() >= MAX_BLOCK {
+                    return Err(too_large());
+                }
+                output.reserve(output.len().min(MAX_BLOCK - output.len()));
+            } else if self.inflate.total_in() as usize == read && output.len() == written {
+                return Err(bad().with_source("it ends too early"));
+            }
+        }
+        if self.inflate.total_in() as usize != input.len() {
+            return Err(bad().with_source("it is followed by other bytes"));
+        }
+        self.last_length = output.len();
+        // What is kept for its metrics should not hold much more memory than it needs.
+        if output.capacity() - output.len() > output.len() / 2 {
+            output.shrink_to_fit();
+        }
+        Ok(output)
+    }
+}
+
+fn too_large() -> Error {
+    Error::invalid(format!("avro block inflates to more than {MAX_BLOCK} bytes"))
+}
+
+fn unsnap(input: &[u8]) -> Result<Vec<u8>> {
+    let bad = || Error::invalid("avro block is not valid snappy");
+    let (data, crc) = input.split_last_chunk::<4>().ok_or_else(bad)?;
+    let length = snap::raw::decompress_len(data).map_err(|e| bad().with_source(e))?;
+    // Snappy's best is a copy of 64 bytes for 3, so a longer output is a lie.
+    if length > data.len().saturating_mul(32) || length > MAX_BLOCK {
+        return Err(bad());
+    }
+    let output = snap::raw::Decoder::new().decompress_vec(data).map_err(|e| bad().with_source(e))?;
+    let mut sum = Crc::new();
+    sum.update(&output);
+    if sum.sum().to_be_bytes() == *crc {
+        Ok(output)
+    } else {
+        Err(Error::invalid("avro block has a wrong checksum"))
+    }
+}
+
+fn unzstd(input: &[u8]) -> Result<Vec<u8>> {
+    let bad = |e| Error::invalid("avro block is not valid zstandard").with_source(e);
+    let mut output = Vec::new();
+    let decoder = zstd::stream::read::Decoder::with_buffer(input).map_err(bad)?;
+    decoder.take(MAX_BLOCK as u64 + 1).read_to_end(&mut output).map_err(bad)?;
+    if output.len() > MAX_BLOCK { Err(too_large()) } else { Ok(output) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::encode::ContainerWriter;
+    use super::*;
+    use proptest::prelude::*;
+
+    const CODECS: [Codec; 4] = [Codec::Null, Codec::Deflate, Codec::Snappy, Codec::Zstandard];
+
+    fn file(codec: Codec, items: usize) -> Bytes {
+        let mut writer = ContainerWriter::new(r#""string""#, &[("k", "v".into())], codec);
+        for i in 0..items {
+            writer.item().string(&format!("item {i}"));
+            writer.end_item().unwrap();
+        }
+        writer.finish().unwrap().into()
+    }
+
+    fn read(bytes: Bytes) -> Result<Vec<String>> {
+        let mut reader = ContainerReader::open(bytes)?;
+        let mut items = Vec::new();
+        while let Some(block) = reader.next_block()? {
+            let mut cursor = Cursor::new(&block.data);
+            for _ in 0..block.count {
+                items.push(cursor.string()?.to_owned());
+            }
+        }
+        Ok(items)
+    }
+
+    #[test]
+    fn every_codec_round_trips() {
+        for codec in CODECS {
+            let bytes = file(codec, 20_000);
+            assert_eq!(ContainerReader::open(bytes.clone()).unwrap().text("k"), Some("v"));
+            let items = read(bytes).unwrap();
+            assert_eq!(items.len(), 20_000, "{codec:?}");
+            assert_eq!(items[19_999], "item 19999");
+        }
+    }
+
+    #[test]
+    fn every_truncation_is_an_error() {
+        for codec in CODECS {
+            let bytes = file(codec, 10);
+            let header = file(codec, 0).len();
+            for cut in (0..bytes.len()).filter(|cut| *cut != header) {
+                assert!(read(bytes.slice(..cut)).is_err(), "{codec:?} {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_refused() {
+        let mut zeros = std::io::repeat(0).take(MAX_BLOCK as u64 + 10);
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::copy(&mut zeros, &mut encoder).unwrap();
+        let bomb = encoder.finish().unwrap();
+        let mut reader = ContainerReader::open(file(Codec::Deflate, 0)).unwrap();
+        assert!(reader.inflate(&bomb).unwrap_err().to_string().contains("more than"));
+    }
+
+    #[test]
+    fn unknown_codecs_name_themselves() {
+        let bytes = file(Codec::Deflate, 1);
+        let at = bytes.windows(7).position(|w| w == b"deflate").unwrap();
+        let mut changed = bytes.to_vec();
+        changed[at..at + 7].copy_from_slice(b"bzip2__");
+        let e = read(changed.into()).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Unsupported);
+        assert!(e.to_string().contains("bzip2__"), "{e}");
+    }
+
+    proptest! {
+        #[test]
+        fn flipped_bits_never_panic(at in 0usize..400, bit in 0u8..8, codec in 0usize..4) {
+            let mut bytes = file(CODECS[codec], 20).to_vec();
+            let at = at % bytes.len();
+            bytes[at] ^= 1 << bit;
+            let _ = read(bytes.into());
+        }
+
+        #[test]
+        fn noise_never_panics(noise: Vec<u8>, codec in 0usize..4) {
+            let mut bytes = file(CODECS[codec], 0).to_vec();
+            let sync = bytes[bytes.len() - 16..].to_vec();
+            bytes.extend_from_slice(&noise);
+            bytes.extend_from_slice(&sync);
+            let _ = read(bytes.into());
+            let _ = read(noise.into());
+        }
+    }
+}
