@@ -98,8 +98,9 @@ pub(crate) fn metadata_field(name: &str, unified: &StructType) -> Result<Option<
         POS => Field::new(POS, DataType::Int64, false).with_extension_type(RowNumber),
         SPEC_ID => Field::new(SPEC_ID, DataType::Int32, false),
         PARTITION => partition_field(unified)?,
-        ROW_ID => Field::new(ROW_ID, DataType::Int64, true),
-        LAST_UPDATED_SEQUENCE_NUMBER => Field::new(LAST_UPDATED_SEQUENCE_NUMBER, DataType::Int64, true),
-        _ => return Ok(None),
+        _ => match lineage_fields().iter().find(|f| f.name == name) {
+            Some(field) => to_arrow_field(field)?,
+            None => return Ok(None),
+        },
     })))
 }
