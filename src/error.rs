@@ -101,6 +101,16 @@ impl Error {
         &self.message
     }
 
+    /// The same error once more, with the cause as text: for those who share a failure.
+    pub(crate) fn duplicate(&self) -> Self {
+        Self {
+            kind: self.kind,
+            message: self.message.clone(),
+            context: self.context.clone(),
+            source: self.source.as_ref().map(|source| source.to_string().into()),
+        }
+    }
+
     /// Finds the icefloe error inside a DataFusion error, however often it was wrapped.
     pub fn find_in(error: &DataFusionError) -> Option<&Error> {
         let mut next: Option<&(dyn StdError + 'static)> = Some(error);

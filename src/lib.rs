@@ -2,7 +2,17 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod arrow;
+pub mod catalog;
 mod error;
+mod exec;
+mod expr;
+mod plan;
+pub mod provider;
 pub mod spec;
+pub mod storage;
+pub mod table;
 
 pub use error::{Error, ErrorKind, Result, ResultExt};
+pub use exec::METADATA_COLUMNS;
+pub use provider::{IcebergTable, IcebergTableFactory};

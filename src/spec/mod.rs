@@ -2,11 +2,13 @@
 
 pub(crate) mod avro;
 mod content_file;
+mod deletion_vector;
 mod ids;
 mod iso_time;
 mod json;
 mod manifest;
 mod manifest_list;
+mod metadata_json;
 mod manifest_list_read;
 mod manifest_list_write;
 mod manifest_partition;
@@ -17,12 +19,16 @@ mod manifest_tests;
 mod manifest_write;
 mod metrics;
 pub(crate) mod murmur3;
+mod name_mapping;
 mod partition;
 mod partition_json;
+pub mod puffin;
 mod scan_task;
 mod schema;
 mod schema_json;
 mod snapshot;
+mod snapshot_json;
+mod snapshot_selector;
 mod sort;
 mod table_metadata;
 mod transform;
@@ -34,7 +40,9 @@ mod value_json;
 
 pub use avro::Codec;
 pub use content_file::{ContentFile, ContentType, FileFormat, ManifestEntry, ManifestStatus};
+pub use deletion_vector::{DELETION_VECTOR_BLOB, DeletionVector};
 pub use ids::{FieldId, SchemaId, SequenceNumber, SnapshotId, SortOrderId, SpecId};
+pub use name_mapping::{MappedField, MappedFields, NameMapping};
 pub use manifest::{Manifest, ManifestHeader};
 pub use manifest_list::{
     FieldSummary, ManifestContent, ManifestFile, ManifestList, UNASSIGNED_SEQUENCE_NUMBER,
@@ -46,6 +54,7 @@ pub use partition::{PartitionField, PartitionSpec, PartitionValues};
 pub use scan_task::{DeleteFile, FileScanTask};
 pub use schema::{MAX_NESTING, Schema};
 pub use snapshot::{MetadataLogEntry, RefType, Snapshot, SnapshotLogEntry, SnapshotManifests, SnapshotRef};
+pub use snapshot_selector::{Selection, SnapshotSelector};
 pub use sort::{NullOrder, SortDirection, SortField, SortOrder};
 pub use table_metadata::{MAIN_BRANCH, TableMetadata};
 pub use transform::Transform;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::error::{Error, Result, ResultExt};
+use crate::error::{Result, ResultExt};
 
 use super::ids::{FieldId, SchemaId};
 use super::json::{Node, Object};
@@ -193,11 +193,6 @@ fn write_field(field: &NestedField) -> Result<Json> {
         insert(&mut members, "write-default", default("write default", value)?);
     }
     Ok(Json::Object(members))
-}
-
-/// Parses text as JSON; what fails is named by `what`.
-pub(crate) fn parse_json(text: &[u8], what: &str) -> Result<Json> {
-    serde_json::from_slice(text).map_err(|e| Error::invalid(format!("{what} is not JSON")).with_source(e))
 }
 
 #[cfg(test)]

@@ -73,6 +73,20 @@ pub struct SnapshotRef {
     pub extra: serde_json::Map<String, serde_json::Value>,
 }
 
+impl SnapshotRef {
+    /// A reference to a snapshot, without rules of its own for expiry.
+    pub fn new(snapshot_id: SnapshotId, ref_type: RefType) -> Self {
+        Self {
+            snapshot_id,
+            ref_type,
+            min_snapshots_to_keep: None,
+            max_snapshot_age_ms: None,
+            max_ref_age_ms: None,
+            extra: serde_json::Map::new(),
+        }
+    }
+}
+
 /// An entry of the log of current snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotLogEntry {

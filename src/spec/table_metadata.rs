@@ -17,11 +17,11 @@ pub const MAIN_BRANCH: &str = "main";
 /// Everything that a metadata file says of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableMetadata {
-    /// 1, 2 or 3.
+    /// 1 to 4; of version 4, what is compatible with version 3.
     pub format_version: u8,
     /// The table's identity; old v1 tables have none.
     pub table_uuid: Option<Uuid>,
-    /// The table's base location.
+    /// The table's base location; empty if a version 4 table leaves it to the catalog.
     pub location: String,
     /// The last assigned sequence number; 0 in v1.
     pub last_sequence_number: SequenceNumber,

@@ -1,0 +1,327 @@
+//! Equality deletes: one set of keys for all delete files with the same key columns and scope,
+//! each key with the newest sequence number that deletes it; one probe a row.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema as ArrowSchema};
+use arrow::row::{RowConverter, SortField};
+use datafusion::common::HashMap;
+
+use crate::arrow::to_arrow_field;
+use crate::error::{Error, Result};
+use crate::spec::{FieldId, NestedField, Schema, SchemaId, SequenceNumber, StructType, TableMetadata, Type};
+
+/// The columns of a key, in delete files and in the scan.
+#[derive(Debug)]
+pub(crate) struct KeySchema {
+    /// What is read of a delete file: the key's fields and the structs around them.
+    schema: Arc<Schema>,
+    /// The names from the column down to each field of the key.
+    paths: Vec<Vec<String>>,
+    types: Vec<DataType>,
+    /// Columns that the scan's schema lacks.
+    dropped: Vec<NestedField>,
+}
+
+impl KeySchema {
+    /// The columns for these fields: of the schema that is read, or of the newest that had them.
+    /// Keys of dropped columns still delete (spec, "Equality Delete Files").
+    ///
+    /// # Errors
+    /// `DataInvalid` for a field that no schema has or that is no single value of a row;
+    /// `Unsupported` for a field that was dropped out of a struct that is still there.
+    pub(crate) fn new(metadata: &TableMetadata, read: &Schema, ids: &[FieldId]) -> Result<Self> {
+        let mut columns: Vec<NestedField> = Vec::new();
+        let mut dropped: Vec<NestedField> = Vec::new();
+        let mut paths = Vec::new();
+        let mut types = Vec::new();
+        for id in ids {
+            let older = std::iter::once(metadata.current_schema()).chain(metadata.schemas.values().rev());
+            let mut schemas = std::iter::once(read).chain(older.map(Arc::as_ref));
+            let path = schemas.find_map(|s| s.path_of(*id)).ok_or_else(|| {
+                Error::invalid(format!("equality_ids holds {id}, a field that no schema of the table has"))
+            })?;
+            let (Some(column), Some(leaf)) = (path.first(), path.last()) else {
+                return Err(Error::invalid(format!("field {id} has no path")));
+            };
+            let in_structs = path.iter().rev().skip(1).all(|f| matches!(f.field_type, Type::Struct(_)));
+            if !in_structs || leaf.field_type.as_primitive().is_none() {
+                return Err(Error::invalid(format!(
+                    "equality_ids holds {id} (`{}`), which is no single value of a row",
+                    leaf.name
+                )));
+            }
+            let is_read = read.field_by_id(*id).is_some();
+            if !is_read && read.field_by_id(column.id).is_some() {
+                return Err(Error::unsupported(format!(
+                    "an equality delete of field `{}`, which was dropped from the struct `{}`; rewrite the \
+                     table's data files with the engine that wrote it",
+                    leaf.name, column.name
+                )));
+            }
+            // A dropped column's name may have been given to another since.
+            let name = if is_read { column.name.clone() } else { dropped_column_name(column.id) };
+            if !is_read && !dropped.iter().any(|c| c.id == column.id) {
+                dropped.push(NestedField { name: name.clone(), required: false, ..(*column).clone() });
+            }
+            types.push(to_arrow_field(leaf)?.data_type().clone());
+            let below = path.iter().skip(1).map(|f| f.name.clone());
+            paths.push(std::iter::once(name.clone()).chain(below).collect());
+            if !columns.iter().any(|c| c.id == column.id) {
+                columns.push(NestedField { name, ..only_keys(column, ids) });
+            }
+        }
+        let schema = Arc::new(Schema::new(SchemaId(0), columns, Vec::new())?);
+        Ok(Self { schema, paths, types, dropped })
+    }
+
+    /// What is read of a delete file.
+    pub(crate) fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// Columns that the scan has to read although its schema lacks them.
+    pub(crate) fn dropped_columns(&self) -> &[NestedField] {
+        &self.dropped
+    }
+
+    /// The key's fields of a batch that has the key columns.
+    fn keys(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let mut keys = Vec::with_capacity(self.paths.len());
+        for (path, data_type) in self.paths.iter().zip(&self.types) {
+            keys.push(at_path(batch, path, data_type)?);
+        }
+        Ok(keys)
+    }
+}
+
+/// The field with nothing below it but key fields, all of them optional: delete files hold no more.
+fn only_keys(field: &NestedField, ids: &[FieldId]) -> NestedField {
+    fn holds(field: &NestedField, ids: &[FieldId]) -> bool {
+        ids.contains(&field.id) || field.field_type.children().into_iter().any(|f| holds(f, ids))
+    }
+    let field_type = match &field.field_type {
+        Type::Struct(s) => {
+            let kept = s.fields.iter().filter(|f| holds(f, ids)).map(|f| only_keys(f, ids));
+            Type::Struct(StructType::new(kept.collect()))
+        }
+        other => other.clone(),
+    };
+    NestedField { required: false, field_type, ..field.clone() }
+}
+
+/// What a dropped key column is called in a scan; no user's column has that name by accident.
+fn dropped_column_name(id: FieldId) -> String {
+    format!("\u{1}dropped_{id}")
+}
+
+/// The array at the end of a path of structs; null where a struct on the way is null.
+fn at_path(batch: &RecordBatch, path: &[String], data_type: &DataType) -> Result<ArrayRef> {
+    let lacks = || Error::invalid(format!("the scan lacks the key column {}", path.join(".")));
+    let mut names = path.iter();
+    let mut array =
+        Arc::clone(batch.column_by_name(names.next().ok_or_else(lacks)?).ok_or_else(lacks)?);
+    for name in names {
+        let parent = array.as_struct_opt().ok_or_else(lacks)?;
+        let child = parent.column_by_name(name).ok_or_else(lacks)?;
+        array = match parent.nulls() {
+            None => Arc::clone(child),
+            Some(nulls) => {
+                let hidden = BooleanArray::new(!nulls.inner(), None);
+                arrow::compute::nullif(child, &hidden)
+                    .map_err(|e| Error::invalid("a key can't be read").with_source(e))?
+            }
+        };
+    }
+    if array.data_type() == data_type {
+        return Ok(array);
+    }
+    arrow::compute::cast(&array, data_type).map_err(|e| Error::invalid("a key can't be read").with_source(e))
+}
+
+/// Deleted keys.
+#[derive(Debug)]
+pub(crate) struct KeySet {
+    schema: Arc<KeySchema>,
+    keys: Keys,
+}
+
+/// The sequence number is the newest of the files that hold the key.
+#[derive(Debug)]
+enum Keys {
+    /// One integer.
+    Integer { values: HashMap<i64, i64>, null: Option<i64> },
+    /// Anything else, as Arrow's row format: nulls are equal, floats are equal by their bits.
+    Rows { converter: RowConverter, values: HashMap<Box<[u8]>, i64>, bytes: usize },
+}
+
+impl KeySet {
+    pub(crate) fn new(schema: Arc<KeySchema>) -> Result<Self> {
+        let keys = match schema.types.as_slice() {
+            [DataType::Int32 | DataType::Int64 | DataType::Date32 | DataType::Timestamp(..)] => {
+                Keys::Integer { values: HashMap::new(), null: None }
+            }
+            types => {
+                let fields = types.iter().cloned().map(SortField::new).collect();
+                let converter = RowConverter::new(fields)
+                    .map_err(|e| Error::unsupported("keys of this type").with_source(e))?;
+                Keys::Rows { converter, values: HashMap::new(), bytes: 0 }
+            }
+        };
+        Ok(Self { schema, keys })
+    }
+
+    /// Bytes held.
+    pub(crate) fn memory(&self) -> usize {
+        match &self.keys {
+            Keys::Integer { values, .. } => values.capacity() * 17,
+            Keys::Rows { values, bytes, .. } => values.capacity() * 25 + bytes,
+        }
+    }
+
+    /// Adds the keys of a batch of a delete file.
+    pub(crate) fn insert(&mut self, batch: &RecordBatch, number: SequenceNumber) -> Result<()> {
+        let columns = self.schema.keys(batch)?;
+        let number = number.0;
+        match &mut self.keys {
+            Keys::Integer { values, null } => {
+                let column = integers(&columns)?;
+                let column = column.as_primitive::<Int64Type>();
+                for row in 0..column.len() {
+                    if column.is_null(row) {
+                        *null = (*null).max(Some(number));
+                    } else {
+                        let newest = values.entry(column.value(row)).or_insert(number);
+                        *newest = (*newest).max(number);
+                    }
+                }
+            }
+            Keys::Rows { converter, values, bytes } => {
+                let rows = converter.convert_columns(&columns).map_err(unreadable)?;
+                for row in &rows {
+                    match values.get_mut(row.as_ref()) {
+                        Some(newest) => *newest = (*newest).max(number),
+                        None => {
+                            let key: Box<[u8]> = row.as_ref().into();
+                            *bytes += key.len();
+                            values.insert(key, number);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Clears the rows of `kept` whose key was deleted after `number`; says whether any was.
+    fn remove(&self, batch: &RecordBatch, number: i64, kept: &mut [bool]) -> Result<bool> {
+        let columns = self.schema.keys(batch)?;
+        let mut any = false;
+        let mut remove = |row: usize, newest: Option<i64>| {
+            if newest.is_some_and(|newest| newest > number) {
+                kept[row] = false;
+                any = true;
+            }
+        };
+        match &self.keys {
+            Keys::Integer { values, null } => {
+                let column = integers(&columns)?;
+                let column = column.as_primitive::<Int64Type>();
+                if column.null_count() == 0 {
+                    for (row, value) in column.values().iter().enumerate() {
+                        remove(row, values.get(value).copied());
+                    }
+                } else {
+                    for row in 0..column.len() {
+                        let newest = match column.is_null(row) {
+                            true => *null,
+                            false => values.get(&column.value(row)).copied(),
+                        };
+                        remove(row, newest);
+                    }
+                }
+            }
+            Keys::Rows { converter, values, .. } => {
+                let rows = converter.convert_columns(&columns).map_err(unreadable)?;
+                for (row, key) in rows.iter().enumerate() {
+                    remove(row, values.get(key.as_ref()).copied());
+                }
+            }
+        }
+        Ok(any)
+    }
+}
+
+fn unreadable(e: arrow::error::ArrowError) -> Error {
+    Error::invalid("a key can't be read").with_source(e)
+}
+
+/// The only key column, as 64-bit integers.
+fn integers(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let [column] = columns else {
+        return Err(Error::invalid("a key of one column has several"));
+    };
+    let as_long = |array: &ArrayRef| {
+        arrow::compute::cast(array, &DataType::Int64).map_err(unreadable)
+    };
+    match column.data_type() {
+        DataType::Int64 => Ok(Arc::clone(column)),
+        DataType::Date32 => as_long(&(Arc::new(column.as_primitive::<arrow::datatypes::Date32Type>()
+            .reinterpret_cast::<Int32Type>()) as ArrayRef)),
+        _ => as_long(column),
+    }
+}
+
+/// The equality deletes that apply to one data file.
+#[derive(Debug)]
+pub(crate) struct EqualityFilter {
+    sets: Vec<Arc<KeySet>>,
+    /// The data file's data sequence number: only newer deletes count.
+    number: i64,
+}
+
+impl EqualityFilter {
+    pub(crate) fn new(sets: Vec<Arc<KeySet>>, number: SequenceNumber) -> Self {
+        Self { sets, number: number.0 }
+    }
+
+    /// The names of the key columns that [`EqualityFilter::apply`] needs.
+    pub(crate) fn key_columns(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.sets.iter().flat_map(|s| s.schema.schema().fields()).map(|f| f.name.clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The rows of a batch that are left, without the key columns, which are the last ones.
+    ///
+    /// # Errors
+    /// `DataInvalid` where a key column is missing or has another type.
+    pub(crate) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let names = self.key_columns();
+        let failed = |e| Error::invalid("deleted rows can't be taken out").with_source(e);
+        let wanted = batch.num_columns().saturating_sub(names.len());
+        let rows = batch.num_rows();
+        let keys = (wanted..batch.num_columns()).zip(&names).map(|(i, name)| {
+            let column = batch.column(i);
+            (Field::new(name, column.data_type().clone(), true), Arc::clone(column))
+        });
+        let (fields, columns): (Vec<Field>, Vec<ArrayRef>) = keys.unzip();
+        let keys = RecordBatch::try_new(Arc::new(ArrowSchema::new(fields)), columns).map_err(failed)?;
+        let left = batch.project(&(0..wanted).collect::<Vec<_>>()).map_err(failed)?;
+        let mut kept = vec![true; rows];
+        let mut any = false;
+        for set in &self.sets {
+            any |= set.remove(&keys, self.number, &mut kept)?;
+        }
+        if !any {
+            return Ok(left);
+        }
+        let mut mask = BooleanBufferBuilder::new(rows);
+        mask.append_slice(&kept);
+        filter_record_batch(&left, &BooleanArray::new(mask.finish(), None)).map_err(failed)
+    }
+}

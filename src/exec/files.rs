@@ -1,0 +1,135 @@
+//! Whole files of any format as Arrow batches of a wanted schema: how delete files are read, and
+//! data files that aren't Parquet.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use datafusion::physical_plan::metrics::Count;
+use futures::{StreamExt, TryStreamExt};
+use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
+use parquet::arrow::ProjectionMask;
+use parquet::errors::ParquetError;
+
+use crate::arrow::to_arrow_schema;
+use crate::error::{Error, Result, ResultExt};
+use crate::spec::{ContentFile, FileFormat, Schema};
+use crate::table::Table;
+
+use super::field_ids::FieldResolution;
+use super::formats::{OpenedFile, open_avro, open_orc};
+use super::nested;
+use super::reader::ReaderFactory;
+
+/// How many rows of a delete file are decoded at once.
+const BATCH_SIZE: usize = 8192;
+
+/// Opens a file of any format that holds rows.
+///
+/// # Errors
+/// `DataInvalid` for a broken file, `Unsupported` for Puffin, `NotFound`, `Io`.
+pub(crate) async fn open_file(
+    table: &Table,
+    file: &Arc<ContentFile>,
+    resolution: &FieldResolution,
+    columns: &HashSet<String>,
+    batch_size: usize,
+    bytes_scanned: Count,
+) -> Result<OpenedFile> {
+    let opened = match file.file_format {
+        FileFormat::Parquet => open_parquet(table, file, resolution, columns, batch_size, bytes_scanned).await,
+        FileFormat::Puffin => Err(Error::unsupported("a Puffin file holds no rows")),
+        FileFormat::Avro | FileFormat::Orc => {
+            let (_, store, path) = table.store(&file.file_path)?;
+            let size = u64::try_from(file.file_size_in_bytes)
+                .map_err(|_| Error::invalid(format!("file_size_in_bytes is {}", file.file_size_in_bytes)))?;
+            let mapping = resolution.name_mapping.as_deref();
+            bytes_scanned.add(usize::try_from(size).unwrap_or(usize::MAX));
+            match file.file_format {
+                FileFormat::Avro => {
+                    open_avro(store, path, size, &resolution.schema, mapping, columns, batch_size).await
+                }
+                _ => open_orc(store, path, size, &resolution.schema, mapping, columns, batch_size).await,
+            }
+        }
+    };
+    opened.context(|| format!("file {}", file.file_path))
+}
+
+async fn open_parquet(
+    table: &Table,
+    file: &Arc<ContentFile>,
+    resolution: &FieldResolution,
+    columns: &HashSet<String>,
+    batch_size: usize,
+    bytes_scanned: Count,
+) -> Result<OpenedFile> {
+    let failed = |e: ParquetError| match e {
+        ParquetError::External(source) => match source.downcast::<Error>() {
+            Ok(own) => *own,
+            Err(source) => Error::invalid("the Parquet file can't be read").with_source(source),
+        },
+        e => Error::invalid("the Parquet file can't be read").with_source(e),
+    };
+    let reader = ReaderFactory::new(table.clone(), resolution.clone()).open(file, bytes_scanned)?;
+    let builder = ParquetRecordBatchStreamBuilder::new(reader).await.map_err(failed)?;
+    let roots: Vec<usize> = builder
+        .parquet_schema()
+        .root_schema()
+        .get_fields()
+        .iter()
+        .enumerate()
+        .filter(|(_, f)| columns.contains(f.name()))
+        .map(|(i, _)| i)
+        .collect();
+    let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
+    let stream = builder.with_projection(mask).with_batch_size(batch_size).build().map_err(failed)?;
+    let schema = Arc::clone(stream.schema());
+    Ok(OpenedFile { schema, batches: stream.map_err(failed).boxed() })
+}
+
+/// Reads all rows of a file as `resolution`'s schema: columns by field id, promoted, with
+/// defaults where the file lacks them.
+///
+/// # Errors
+/// As [`open_file`], and where a column can't be read as the schema says.
+pub(crate) async fn read_file(
+    table: &Table,
+    file: &Arc<ContentFile>,
+    resolution: &FieldResolution,
+    bytes_scanned: Count,
+    mut each: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let schema = &resolution.schema;
+    let target = Arc::new(to_arrow_schema(schema)?);
+    let columns = schema.fields().iter().map(|f| f.name.clone()).collect();
+    let opened = open_file(table, file, resolution, &columns, BATCH_SIZE, bytes_scanned).await?;
+    let mut batches = opened.batches;
+    let mut rows = 0i64;
+    while let Some(batch) = batches.next().await {
+        let read = batch.and_then(|batch| {
+            rows += batch.num_rows() as i64;
+            each(read_batch(&batch, schema, &target)?)
+        });
+        read.context(|| format!("file {}", file.file_path))?;
+    }
+    if rows != file.record_count {
+        let message = format!("the file holds {rows} rows, but its manifest says {}", file.record_count);
+        return Err(Error::invalid(message).context(format!("file {}", file.file_path)));
+    }
+    Ok(())
+}
+
+fn read_batch(batch: &RecordBatch, schema: &Schema, target: &SchemaRef) -> Result<RecordBatch> {
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
+    for (field, target) in schema.fields().iter().zip(target.fields()) {
+        columns.push(match batch.column_by_name(&field.name) {
+            Some(column) => nested::read_as(column, field, target)?,
+            None => nested::missing(field, target, batch.num_rows())?,
+        });
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(target), columns, &options)
+        .map_err(|e| Error::invalid("the file's rows break the schema").with_source(e))
+}

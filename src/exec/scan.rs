@@ -1,0 +1,387 @@
+//! A planned scan → one `DataSourceExec`.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{FieldRef, Schema as ArrowSchema, SchemaRef};
+use datafusion::catalog::Session;
+use datafusion::common::ScalarValue;
+use datafusion::common::config::TableParquetOptions;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::table_schema::TableSchemaBuilder;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
+use arrow::compute::SortOptions;
+use object_store::ObjectMeta;
+use object_store::path::Path;
+
+use crate::arrow::{ensure_supported, to_arrow_schema, value_to_scalar};
+use crate::error::{Error, Result};
+use crate::expr::Predicate;
+use crate::plan::{PlanCounters, ScanPlan};
+use crate::spec::{
+    FieldId, FileScanTask, NameMapping, NestedField, NullOrder, PrimitiveType, Schema,
+    SnapshotId, SortDirection, SortOrderId, StructType, Transform, Type,
+};
+use crate::table::Table;
+
+use super::adapter::FileConstants;
+use super::deletes::DeleteLoader;
+use super::field_ids::FieldResolution;
+use super::metadata_columns::{
+    FILE, METADATA_COLUMNS, PARTITION, POS, ROW_ID, SPEC_ID, lineage_fields,
+    metadata_field, partition_value, unified_partition_type,
+};
+use super::reader::ReaderFactory;
+use super::source::{IcebergSource, ScanContext, ScanFile};
+use super::statistics::{file_statistics, scan_statistics};
+
+/// The property with a table's name mapping (spec, "Name Mapping Serialization").
+const NAME_MAPPING_PROPERTY: &str = "schema.name-mapping.default";
+
+/// Up to this many column statistics (files times columns) are made while planning; beyond, each
+/// file's are made as it is opened.
+const EAGER_STATISTICS: usize = 100_000;
+
+/// Everything that a scan reads and how.
+pub(crate) struct ScanRequest<'a> {
+    pub(crate) table: &'a Table,
+    pub(crate) snapshot_id: Option<SnapshotId>,
+    /// The schema to read with: the snapshot's or the table's.
+    pub(crate) schema: Arc<Schema>,
+    /// The columns wanted, by name, in order: the schema's and metadata columns.
+    pub(crate) projection: Vec<String>,
+    /// Columns that filters read although they may not be wanted.
+    pub(crate) filter_columns: Vec<String>,
+    /// What was used for pruning.
+    pub(crate) filter: Predicate,
+    /// How many rows are enough; only where no filter is left to apply above.
+    pub(crate) limit: Option<usize>,
+}
+
+/// Builds the plan node that reads the files of `plan`.
+///
+/// # Errors
+/// `Unsupported` for what can't be read yet (delete files, formats, types), named.
+pub(crate) fn build_scan(
+    request: &ScanRequest<'_>,
+    plan: ScanPlan,
+    session: &dyn Session,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    refuse_unsupported(request)?;
+    let tasks = within_limit(plan.tasks, request.limit);
+    let delete_bytes = Count::new();
+    let memory = &session.runtime_env().memory_pool;
+    let deletes = DeleteLoader::new(request.table, &request.schema, &tasks, memory, delete_bytes)?;
+    let layout = Layout::new(request, deletes.dropped_columns())?;
+
+    let columns = layout.statistics_columns(request);
+    let statistics = {
+        let mut known = scan_statistics(&tasks, &layout.schema, &layout.file_schema, &columns);
+        let extra = layout.table_schema.table_schema().fields().len() - layout.file_schema.fields().len();
+        known.column_statistics.extend((0..extra).map(|_| datafusion::common::ColumnStatistics::new_unknown()));
+        known
+    };
+
+    let target_partitions = session.config().target_partitions().max(1);
+    let eager = tasks.len().saturating_mul(layout.file_schema.fields().len()) <= EAGER_STATISTICS;
+    let ordering = layout.ordering(request.table, &tasks);
+    let mut files = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        files.push(layout.file(request.table, task, eager.then_some(columns.as_slice()))?);
+    }
+
+    let resolution = FieldResolution {
+        schema: Arc::clone(&layout.schema),
+        name_mapping: name_mapping(request.table)?,
+    };
+    let mut options = TableParquetOptions {
+        global: session.config_options().execution.parquet.clone(),
+        ..Default::default()
+    };
+    // INT96 as nanoseconds would overflow outside 1677 to 2262.
+    options.global.coerce_int96 = Some("us".to_owned());
+    let factory = ReaderFactory::new(request.table.clone(), resolution.clone());
+    let parquet = ParquetSource::new(layout.table_schema.clone())
+        .with_table_parquet_options(options)
+        .with_parquet_file_reader_factory(Arc::new(factory));
+    let context = Arc::new(ScanContext {
+        table: request.table.clone(),
+        resolution,
+        columns,
+        deletes,
+        parquet: parquet.clone(),
+        description: describe(request, &plan.counters, &files),
+    });
+    let source = IcebergSource::new(parquet, context);
+    count(datafusion::datasource::physical_plan::FileSource::metrics(&source), &plan.counters);
+
+    let mut config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+        .with_file_groups(file_groups(files, target_partitions))
+        .with_statistics(statistics)
+        .with_limit(request.limit)
+        .with_projection_indices(Some(layout.projection.clone()))
+        .map_err(|e| Error::invalid("the projection can't be used").with_source(e))?;
+    if let Some(ordering) = ordering {
+        config = config.with_output_ordering(vec![ordering]);
+    }
+    Ok(DataSourceExec::from_data_source(config.build()))
+}
+
+/// Where each column of the scan comes from.
+struct Layout {
+    /// The columns that files may hold: the schema's, and row lineage columns if wanted.
+    schema: Arc<Schema>,
+    file_schema: SchemaRef,
+    table_schema: datafusion::datasource::table_schema::TableSchema,
+    /// Indices into the table schema.
+    projection: Vec<usize>,
+    /// Per-file constants, in the order of the table schema's partition columns.
+    constants: Vec<&'static str>,
+    unified: StructType,
+}
+
+impl Layout {
+    /// `dropped`: columns that only equality deletes still read.
+    fn new(request: &ScanRequest<'_>, dropped: Vec<NestedField>) -> Result<Self> {
+        let own = |name: &str| request.schema.root.field_by_name(name).is_some();
+        let wanted = |name: &str| {
+            !own(name) && request.projection.iter().chain(&request.filter_columns).any(|n| n == name)
+        };
+        let unified = unified_partition_type(request.table)?;
+
+        let mut fields: Vec<NestedField> = request.schema.fields().to_vec();
+        fields.extend(lineage_fields().into_iter().filter(|f| wanted(&f.name)));
+        fields.extend(dropped);
+        let schema = Arc::new(Schema::new(request.schema.schema_id, fields, Vec::new())?);
+        let file_schema = Arc::new(to_arrow_schema(&schema)?);
+
+        let constants: Vec<&'static str> =
+            [FILE, SPEC_ID, PARTITION].into_iter().filter(|name| wanted(name)).collect();
+        let mut constant_fields: Vec<FieldRef> = Vec::new();
+        for name in &constants {
+            constant_fields.extend(metadata_field(name, &unified)?);
+        }
+        let mut virtual_fields: Vec<FieldRef> = Vec::new();
+        if (wanted(POS) || wanted(ROW_ID)) && !own(POS) {
+            virtual_fields.extend(metadata_field(POS, &unified)?);
+        }
+        let table_schema = TableSchemaBuilder::new(Arc::clone(&file_schema))
+            .with_table_partition_cols(constant_fields)
+            .with_virtual_columns(virtual_fields)
+            .build();
+        let projection = request.projection.iter().map(|name| {
+            let index = table_schema.table_schema().index_of(name);
+            index.map_err(|e| Error::not_found(format!("column `{name}`")).with_source(e))
+        });
+        let projection = projection.collect::<Result<Vec<_>>>()?;
+        Ok(Self { schema, file_schema, table_schema, projection, constants, unified })
+    }
+
+    /// The columns that the query reads: only their statistics are worth making.
+    fn statistics_columns(&self, request: &ScanRequest<'_>) -> Vec<usize> {
+        let mut columns: Vec<usize> = request
+            .projection
+            .iter()
+            .chain(&request.filter_columns)
+            .filter_map(|name| request.schema.fields().iter().position(|f| &f.name == name))
+            .collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    fn file(
+        &self,
+        table: &Table,
+        task: FileScanTask,
+        statistics: Option<&[usize]>,
+    ) -> Result<PartitionedFile> {
+        let metadata = table.metadata();
+        let file = &task.data_file;
+        let size = u64::try_from(file.file_size_in_bytes).map_err(|_| {
+            Error::invalid(format!("file_size_in_bytes is {}", file.file_size_in_bytes))
+                .context(format!("file {}", file.file_path))
+        })?;
+        let mut partitioned = PartitionedFile::new_from_meta(ObjectMeta {
+            // Only shown: the reader resolves the exact path itself.
+            location: Path::from(file.file_path.as_str()),
+            last_modified: chrono::DateTime::UNIX_EPOCH,
+            size,
+            e_tag: None,
+            version: None,
+        });
+        for name in &self.constants {
+            partitioned.partition_values.push(match *name {
+                FILE => ScalarValue::Utf8View(Some(file.file_path.clone())),
+                SPEC_ID => ScalarValue::Int32(Some(file.spec_id.0)),
+                _ => partition_value(file, metadata, &self.unified)?,
+            });
+        }
+        if let Some(columns) = statistics {
+            let mut known = file_statistics(&task, &self.schema, &self.file_schema, columns);
+            // One entry a column of the whole table schema; nothing is said of the constants.
+            let all = self.table_schema.table_schema().fields().len();
+            known.column_statistics.resize(all, datafusion::common::ColumnStatistics::new_unknown());
+            partitioned.statistics = Some(Arc::new(known));
+        }
+        let constants = Arc::new(FileConstants {
+            file_path: file.file_path.clone(),
+            partition_values: self.identity_values(table, &task)?,
+            first_row_id: file.first_row_id,
+            sequence_number: Some(task.sequence_number.0),
+        });
+        Ok(partitioned.with_extension(ScanFile { task: Arc::new(task), constants }))
+    }
+
+    /// Values of identity partition fields: what a column has if the file lacks it (spec, "Column
+    /// Projection").
+    fn identity_values(&self, table: &Table, task: &FileScanTask) -> Result<Vec<(FieldId, ScalarValue)>> {
+        let file = &task.data_file;
+        let Some(spec) = table.metadata().partition_specs.get(&file.spec_id) else {
+            return Ok(Vec::new());
+        };
+        let mut values = Vec::new();
+        for (field, value) in spec.fields.iter().zip(&file.partition) {
+            let (Transform::Identity, Some(source)) = (&field.transform, field.source_id()) else {
+                continue;
+            };
+            let Some(index) = self.schema.fields().iter().position(|f| f.id == source) else {
+                continue;
+            };
+            let column = &self.schema.fields()[index];
+            let promoted = match (value, &column.field_type) {
+                (Some(v), Type::Primitive(p)) => match v.promote_to(p) {
+                    Some(v) => Some(v),
+                    None => continue,
+                },
+                (None, _) => None,
+                _ => continue,
+            };
+            let data_type = self.file_schema.field(index).data_type();
+            values.push((source, value_to_scalar(promoted.as_ref(), &column.field_type, data_type)?));
+        }
+        Ok(values)
+    }
+
+    /// The order of every file's rows, if they all were written with the same sort order and
+    /// Arrow compares its columns as Iceberg does.
+    fn ordering(&self, table: &Table, tasks: &[FileScanTask]) -> Option<LexOrdering> {
+        let id = tasks.first()?.data_file.sort_order_id.filter(|id| *id != SortOrderId(0))?;
+        if tasks.iter().any(|t| t.data_file.sort_order_id != Some(id)) {
+            return None;
+        }
+        let order = table.metadata().sort_orders.get(&id)?;
+        let mut keys = Vec::new();
+        for key in &order.fields {
+            let [source] = key.source_ids.as_slice() else { break };
+            let Some(index) = self.schema.fields().iter().position(|f| f.id == *source) else { break };
+            let comparable = match &self.schema.fields()[index].field_type {
+                Type::Primitive(p) => !matches!(
+                    p,
+                    PrimitiveType::Float | PrimitiveType::Double | PrimitiveType::Uuid | PrimitiveType::Unknown
+                ),
+                _ => false,
+            };
+            if key.transform != Transform::Identity || !comparable {
+                break;
+            }
+            let options = SortOptions {
+                descending: key.direction == SortDirection::Descending,
+                nulls_first: key.null_order == NullOrder::First,
+            };
+            let column = Column::new(&self.schema.fields()[index].name, index);
+            keys.push(PhysicalSortExpr::new(Arc::new(column), options));
+        }
+        LexOrdering::new(keys)
+    }
+}
+
+fn refuse_unsupported(request: &ScanRequest<'_>) -> Result<()> {
+    for name in request.projection.iter().chain(&request.filter_columns) {
+        if let Some(field) = request.schema.root.field_by_name(name) {
+            ensure_supported(field, name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Enough files for the limit; only asked for where every row of a file counts.
+fn within_limit(mut tasks: Vec<FileScanTask>, limit: Option<usize>) -> Vec<FileScanTask> {
+    let Some(limit) = limit else { return tasks };
+    let mut rows = 0u64;
+    let enough = tasks.iter().position(|t| {
+        if t.deletes.is_empty() {
+            rows = rows.saturating_add(u64::try_from(t.data_file.record_count).unwrap_or(0));
+        }
+        rows >= limit as u64
+    });
+    if let Some(last) = enough {
+        tasks.truncate(last + 1);
+    }
+    tasks
+}
+
+/// Runs of files, in order, of about the same number of bytes.
+fn file_groups(files: Vec<PartitionedFile>, target_partitions: usize) -> Vec<FileGroup> {
+    let total: u64 = files.iter().map(|f| f.object_meta.size).sum();
+    let share = total.div_ceil(target_partitions as u64).max(1);
+    let mut groups: Vec<Vec<PartitionedFile>> = vec![Vec::new()];
+    let mut filled = 0u64;
+    for file in files {
+        if filled >= share && groups.len() < target_partitions {
+            groups.push(Vec::new());
+            filled = 0;
+        }
+        filled += file.object_meta.size;
+        if let Some(group) = groups.last_mut() {
+            group.push(file);
+        }
+    }
+    groups.into_iter().map(FileGroup::new).collect()
+}
+
+fn describe(request: &ScanRequest<'_>, counters: &PlanCounters, files: &[PartitionedFile]) -> String {
+    let snapshot = request.snapshot_id.map_or_else(|| "none".to_owned(), |id| id.to_string());
+    let limited = if files.len() < counters.files_kept { format!(", files_for_limit={}", files.len()) } else { String::new() };
+    format!(
+        "table={}, snapshot={snapshot}, schema_id={}, residual=[{}], {counters}{limited}",
+        request.table.name(),
+        request.schema.schema_id,
+        request.filter,
+    )
+}
+
+fn count(metrics: &ExecutionPlanMetricsSet, counters: &PlanCounters) {
+    for (name, value) in counters.named() {
+        MetricBuilder::new(metrics).global_counter(name).add(value);
+    }
+}
+
+fn name_mapping(table: &Table) -> Result<Option<Arc<NameMapping>>> {
+    let Some(json) = table.metadata().properties.get(NAME_MAPPING_PROPERTY) else {
+        return Ok(None);
+    };
+    let parsed = NameMapping::parse(json).map_err(|e| {
+        e.context(format!("property `{NAME_MAPPING_PROPERTY}`")).context(format!("table {}", table.name()))
+    })?;
+    Ok(Some(Arc::new(parsed)))
+}
+
+/// The schema of a table as DataFusion sees it, with or without metadata columns.
+pub(crate) fn provider_schema(table: &Table, schema: &Schema, metadata_columns: bool) -> Result<SchemaRef> {
+    let mut fields: Vec<FieldRef> = to_arrow_schema(schema)?.fields().iter().cloned().collect();
+    if metadata_columns {
+        let unified = unified_partition_type(table)?;
+        for name in METADATA_COLUMNS {
+            if schema.root.field_by_name(name).is_none() {
+                fields.extend(metadata_field(name, &unified)?);
+            }
+        }
+    }
+    Ok(Arc::new(ArrowSchema::new(fields)))
+}

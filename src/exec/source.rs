@@ -1,0 +1,222 @@
+//! The scan's file source: DataFusion's Parquet source, with each file opened as the table's
+//! metadata says. Everything that the optimizer asks of a source goes to the Parquet source.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileOpener, FileScanConfig, FileSource, ParquetSource};
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::Result as DfResult;
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
+use datafusion_datasource::morsel::Morselizer;
+use object_store::ObjectStore;
+
+use crate::error::{Error, Result};
+use crate::spec::FileScanTask;
+use crate::table::Table;
+
+use super::adapter::FileConstants;
+use super::deletes::DeleteLoader;
+use super::field_ids::FieldResolution;
+use super::open::{IcebergMorselizer, OpenFiles};
+
+/// What a scan knows of one of its files; travels with DataFusion's description of it.
+#[derive(Debug, Clone)]
+pub(crate) struct ScanFile {
+    pub(crate) task: Arc<FileScanTask>,
+    pub(crate) constants: Arc<FileConstants>,
+}
+
+impl ScanFile {
+    /// What travels with a file.
+    ///
+    /// # Errors
+    /// `DataInvalid` where it was lost on the way: reading on would bring deleted rows back.
+    pub(crate) fn of(file: &PartitionedFile) -> Result<&Self> {
+        file.extension::<Self>()
+            .ok_or_else(|| Error::invalid("a file of the scan has lost what the table's metadata says of it"))
+    }
+}
+
+/// What all files of a scan share.
+#[derive(Debug)]
+pub(crate) struct ScanContext {
+    pub(crate) table: Table,
+    /// The schema that is read, with the row lineage columns, and how files' columns are found.
+    pub(crate) resolution: FieldResolution,
+    /// The columns that the query reads, as indices into the schema.
+    pub(crate) columns: Vec<usize>,
+    pub(crate) deletes: DeleteLoader,
+    /// The Parquet source as it was made, with all columns.
+    pub(crate) parquet: ParquetSource,
+    /// Table, snapshot, schema, filter and pruning, as `EXPLAIN` shows them.
+    pub(crate) description: String,
+}
+
+/// Reads the data files of an Iceberg table; see the module.
+#[derive(Clone)]
+pub(crate) struct IcebergSource {
+    inner: Arc<dyn FileSource>,
+    batch_size: Option<usize>,
+    context: Arc<ScanContext>,
+}
+
+impl IcebergSource {
+    pub(crate) fn new(inner: ParquetSource, context: Arc<ScanContext>) -> Self {
+        Self { inner: Arc::new(inner), batch_size: None, context }
+    }
+
+    fn wrap(&self, inner: Arc<dyn FileSource>) -> Arc<dyn FileSource> {
+        Arc::new(Self { inner, ..self.clone() })
+    }
+
+    /// Whether the row filter of every file evaluates this filter. DataFusion's Parquet source
+    /// drops conjuncts that it can't evaluate for a file after having promised them: of nested
+    /// columns, which a file may have in another shape.
+    fn is_row_filter(&self, filter: &Arc<dyn PhysicalExpr>) -> bool {
+        let schema = self.inner.table_schema().table_schema();
+        collect_columns(filter).iter().all(|column| {
+            schema
+                .field_with_name(column.name())
+                .is_ok_and(|f| !f.data_type().is_nested() && !matches!(f.data_type(), DataType::Null))
+        })
+    }
+}
+
+impl fmt::Debug for IcebergSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IcebergSource").field("context", &self.context).finish_non_exhaustive()
+    }
+}
+
+impl FileSource for IcebergSource {
+    fn create_file_opener(
+        &self,
+        _: Arc<dyn ObjectStore>,
+        _: &FileScanConfig,
+        _: usize,
+    ) -> DfResult<Arc<dyn FileOpener>> {
+        Err(Error::unsupported("icefloe's scan opens files through DataFusion's morsel API only").into())
+    }
+
+    fn create_morselizer(
+        &self,
+        object_store: Arc<dyn ObjectStore>,
+        config: &FileScanConfig,
+        partition: usize,
+    ) -> DfResult<Box<dyn Morselizer>> {
+        Ok(Box::new(IcebergMorselizer::new(OpenFiles {
+            inner: Arc::clone(&self.inner),
+            context: Arc::clone(&self.context),
+            object_store,
+            object_store_url: config.object_store_url.clone(),
+            limit: config.limit,
+            preserve_order: config.preserve_order,
+            batch_size: self.batch_size.unwrap_or(8192),
+            partition,
+        })))
+    }
+
+    fn table_schema(&self) -> &TableSchema {
+        self.inner.table_schema()
+    }
+
+    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
+        let inner = self.inner.with_batch_size(batch_size);
+        Arc::new(Self { inner, batch_size: Some(batch_size), context: Arc::clone(&self.context) })
+    }
+
+    fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
+        self.inner.filter()
+    }
+
+    fn projection(&self) -> Option<&ProjectionExprs> {
+        self.inner.projection()
+    }
+
+    fn metrics(&self) -> &ExecutionPlanMetricsSet {
+        self.inner.metrics()
+    }
+
+    fn file_type(&self) -> &str {
+        "iceberg"
+    }
+
+    fn fmt_extra(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match t {
+            DisplayFormatType::TreeRender => writeln!(f, "{}", self.context.description)?,
+            _ => write!(f, ", {}", self.context.description)?,
+        }
+        self.inner.fmt_extra(t, f)
+    }
+
+    fn supports_repartitioning(&self) -> bool {
+        self.inner.supports_repartitioning()
+    }
+
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        config: &ConfigOptions,
+    ) -> DfResult<FilterPushdownPropagation<Arc<dyn FileSource>>> {
+        let promised: Vec<bool> = filters.iter().map(|f| self.is_row_filter(f)).collect();
+        let mut result = self.inner.try_pushdown_filters(filters, config)?;
+        for (answer, promised) in result.filters.iter_mut().zip(promised) {
+            if !promised {
+                *answer = PushedDown::No;
+            }
+        }
+        result.updated_node = result.updated_node.map(|inner| self.wrap(inner));
+        Ok(result)
+    }
+
+    fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> DfResult<Option<Arc<dyn FileSource>>> {
+        Ok(self.inner.try_pushdown_projection(projection)?.map(|inner| self.wrap(inner)))
+    }
+
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+        eq_properties: &EquivalenceProperties,
+    ) -> DfResult<SortOrderPushdownResult<Arc<dyn FileSource>>> {
+        Ok(match self.inner.try_pushdown_sort(order, eq_properties)? {
+            SortOrderPushdownResult::Exact { inner } => {
+                SortOrderPushdownResult::Exact { inner: self.wrap(inner) }
+            }
+            SortOrderPushdownResult::Inexact { inner } => {
+                SortOrderPushdownResult::Inexact { inner: self.wrap(inner) }
+            }
+            SortOrderPushdownResult::Unsupported => SortOrderPushdownResult::Unsupported,
+        })
+    }
+
+    fn reorder_files(&self, files: Vec<PartitionedFile>) -> Vec<PartitionedFile> {
+        self.inner.reorder_files(files)
+    }
+
+    fn repartitioned(
+        &self,
+        target_partitions: usize,
+        repartition_file_min_size: usize,
+        output_ordering: Option<LexOrdering>,
+        config: &FileScanConfig,
+    ) -> DfResult<Option<FileScanConfig>> {
+        self.inner.repartitioned(target_partitions, repartition_file_min_size, output_ordering, config)
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DfResult<TreeNodeRecursion>,
+    ) -> DfResult<TreeNodeRecursion> {
+        self.inner.apply_expressions(f)
+    }
+}

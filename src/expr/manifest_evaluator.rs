@@ -1,0 +1,56 @@
+//! Manifests that can be left out by the field summaries in the manifest list.
+
+use crate::spec::{FieldSummary, ManifestFile, PartitionSpec, Schema};
+
+use super::evaluate::{Facts, evaluate};
+use super::partition_evaluator::{Slot, slots};
+use super::predicate::Predicate;
+use super::projection::InclusiveProjection;
+use super::scalar::Scalar;
+
+/// Tells which manifests may list files with rows that match a filter.
+#[derive(Debug, Clone)]
+pub(crate) struct ManifestEvaluator {
+    projected: Predicate<Slot>,
+    fields: usize,
+}
+
+impl ManifestEvaluator {
+    /// For manifests of that spec; `filter` is over the columns of `schema`.
+    pub(crate) fn new(filter: &Predicate, spec: &PartitionSpec, schema: &Schema) -> Self {
+        let projected = slots(&InclusiveProjection::project(filter, spec, schema), spec);
+        Self { projected, fields: spec.fields.len() }
+    }
+
+    /// Whether it keeps whatever it is asked, so that asking is needless.
+    pub(crate) fn keeps_all(&self) -> bool {
+        matches!(self.projected, Predicate::True)
+    }
+
+    /// Whether the manifest may list a file with a matching row.
+    pub(crate) fn may_match(&self, manifest: &ManifestFile) -> bool {
+        match &manifest.partitions {
+            // Summaries of another number of fields belong to who knows which.
+            Some(summaries) if summaries.len() == self.fields => {
+                let mut leaf = |slot: &Slot| {
+                    let summary = slot.index.and_then(|i| summaries.get(i))?;
+                    facts(slot, summary).test(&slot.test)
+                };
+                evaluate(&self.projected, &mut leaf) != Some(false)
+            }
+            _ => true,
+        }
+    }
+}
+
+fn facts<'a>(slot: &'a Slot, summary: &'a FieldSummary) -> Facts<'a> {
+    let bound = |b: &'a Option<Vec<u8>>| b.as_ref().and_then(|b| Scalar::from_bytes(b, &slot.value_type));
+    let mut facts = Facts::unknown(&slot.value_type);
+    if !summary.contains_null {
+        facts = facts.no_nulls();
+    }
+    if summary.contains_nan == Some(false) {
+        facts = facts.no_nans();
+    }
+    facts.bounds(bound(&summary.lower_bound), bound(&summary.upper_bound))
+}

@@ -1,0 +1,8 @@
+//! Scan planning (spec, "Scan Planning"): from a snapshot to the files to read.
+
+mod counters;
+mod delete_index;
+mod planner;
+
+pub(crate) use counters::PlanCounters;
+pub(crate) use planner::{ScanPlan, ScanRequest, plan_files};

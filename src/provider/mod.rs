@@ -1,0 +1,9 @@
+//! Iceberg tables as DataFusion sees them.
+
+mod catalog;
+mod factory;
+mod table;
+
+pub use catalog::IcebergCatalogProvider;
+pub use factory::IcebergTableFactory;
+pub use table::IcebergTable;

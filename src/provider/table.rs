@@ -1,0 +1,203 @@
+//! A table at one of its snapshots as a `TableProvider`.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::arrow::to_predicate;
+use crate::error::{Error, Result, ResultExt};
+use crate::exec::{ScanRequest, build_scan, provider_schema};
+use crate::expr::{Predicate, decided_by_partition};
+use crate::plan::{ScanPlan, ScanRequest as PlanRequest, plan_files};
+use crate::spec::{Schema, Selection, SnapshotSelector};
+use crate::table::{OpenOptions, Table};
+
+/// An Iceberg table, at its current snapshot or at an earlier one, to be registered in a
+/// `SessionContext`.
+///
+/// ```
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+/// use datafusion::prelude::SessionContext;
+/// use icefloe::IcebergTable;
+///
+/// let ctx = SessionContext::new();
+/// let table = IcebergTable::open("warehouse/db/events").await?;
+/// ctx.register_table("events", Arc::new(table))?;
+/// ctx.sql("SELECT count(*) FROM events").await?.show().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct IcebergTable {
+    table: Table,
+    selection: Selection,
+    schema: SchemaRef,
+    metadata_columns: bool,
+}
+
+impl IcebergTable {
+    /// Opens the table that lies in a directory (`…/db/t`) or whose metadata file is given
+    /// (`…/metadata/v3.metadata.json`); a path or a URL.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no table, `DataInvalid` for broken metadata, `Io`.
+    pub async fn open(url: &str) -> Result<Self> {
+        Self::open_with(url, &OpenOptions::default()).await
+    }
+
+    /// [`IcebergTable::open`] with options: store credentials, moved tables, a shared cache.
+    ///
+    /// # Errors
+    /// As [`IcebergTable::open`].
+    pub async fn open_with(url: &str, options: &OpenOptions) -> Result<Self> {
+        Self::try_new(Table::open(url, options).await?)
+    }
+
+    /// The table's current snapshot.
+    ///
+    /// # Errors
+    /// `DataInvalid` where the schema has no counterpart in Arrow.
+    pub fn try_new(table: Table) -> Result<Self> {
+        Self::select(table, &SnapshotSelector::Current, false)
+    }
+
+    /// The same table at another snapshot.
+    ///
+    /// # Errors
+    /// `NotFound` for a snapshot, reference or time that the table does not have; the message
+    /// lists what it has.
+    pub fn at(&self, selector: &SnapshotSelector) -> Result<Self> {
+        Self::select(self.table.clone(), selector, self.metadata_columns)
+    }
+
+    /// The same table with its metadata columns ([`METADATA_COLUMNS`](crate::METADATA_COLUMNS))
+    /// after its own; `SELECT *` then shows them too.
+    ///
+    /// # Errors
+    /// As [`IcebergTable::try_new`].
+    pub fn with_metadata_columns(&self) -> Result<Self> {
+        let schema = provider_schema(&self.table, &self.selection.schema, true)?;
+        Ok(Self { schema, metadata_columns: true, ..self.clone() })
+    }
+
+    /// The table behind it.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// The snapshot and schema that are read.
+    pub fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    fn select(table: Table, selector: &SnapshotSelector, metadata_columns: bool) -> Result<Self> {
+        let in_table = || format!("table {}", table.name());
+        let selection = table.metadata().select(selector).context(in_table)?;
+        let schema = provider_schema(&table, &selection.schema, metadata_columns).context(in_table)?;
+        Ok(Self { table, selection, schema, metadata_columns })
+    }
+
+    fn read_schema(&self) -> &Arc<Schema> {
+        &self.selection.schema
+    }
+
+    /// Whether every spec of the table decides the filter by its partition values alone.
+    fn is_exact(&self, filter: &Expr) -> bool {
+        let converted = to_predicate(filter, self.read_schema());
+        let specs = &self.table.metadata().partition_specs;
+        converted.exact
+            && specs.values().all(|spec| decided_by_partition(&converted.predicate, spec, self.read_schema()))
+    }
+
+    async fn plan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = self.read_schema();
+        let filter = Predicate::and(filters.iter().map(|f| to_predicate(f, schema).predicate));
+        let plan = match &self.selection.snapshot {
+            None => ScanPlan::default(),
+            Some(snapshot) => {
+                let request = PlanRequest { schema: Arc::clone(schema), filter: filter.clone() };
+                plan_files(&self.table, snapshot, &request).await?
+            }
+        };
+        let names = |indices: &mut dyn Iterator<Item = usize>| -> Vec<String> {
+            indices.filter_map(|i| self.schema.fields().get(i)).map(|f| f.name().clone()).collect()
+        };
+        let projection = match projection {
+            Some(indices) => names(&mut indices.iter().copied()),
+            None => names(&mut (0..self.schema.fields().len())),
+        };
+        let filter_columns =
+            filters.iter().flat_map(|f| f.column_refs()).map(|c| c.name.clone()).collect();
+        let request = ScanRequest {
+            table: &self.table,
+            snapshot_id: self.selection.snapshot.as_ref().map(|s| s.snapshot_id),
+            schema: Arc::clone(schema),
+            projection,
+            filter_columns,
+            filter,
+            limit,
+        };
+        build_scan(&request, plan, session)
+    }
+}
+
+#[async_trait]
+impl TableProvider for IcebergTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
+        None
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let planned = self.plan(state, projection, filters, limit).await;
+        Ok(planned.map_err(|e| e.context(format!("table {}", self.table.name())))?)
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
+        let answer = |filter: &&Expr| match self.is_exact(filter) {
+            true => TableProviderFilterPushDown::Exact,
+            // Inexact even where nothing can be pruned: the scan has to know what is read.
+            false => TableProviderFilterPushDown::Inexact,
+        };
+        Ok(filters.iter().map(answer).collect())
+    }
+
+    async fn delete_from(&self, _: &dyn Session, _: Vec<Expr>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        Err(Error::unsupported("DELETE is not supported yet").context(format!("table {}", self.table.name())).into())
+    }
+
+    async fn update(
+        &self,
+        _: &dyn Session,
+        _: Vec<(String, Expr)>,
+        _: Vec<Expr>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        Err(Error::unsupported("UPDATE is not supported yet").context(format!("table {}", self.table.name())).into())
+    }
+}

@@ -1,0 +1,158 @@
+//! Tables: metadata files, the paths in them, and their manifests.
+
+mod cache;
+mod manifests;
+mod metadata_file;
+mod open;
+mod relocate;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::path::Path;
+
+pub use cache::MetadataCache;
+pub use open::OpenOptions;
+
+use crate::error::Result;
+use crate::spec::{SpecId, TableMetadata};
+use crate::storage::{Location, Storage, StoreKey};
+use manifests::SpecPartition;
+pub(crate) use metadata_file::is_table;
+use relocate::Paths;
+
+/// A table as one of its metadata files describes it: it does not change when others commit.
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Table(Arc<Inner>);
+
+struct Inner {
+    name: String,
+    /// What the user gave, to open it again.
+    opened: Location,
+    metadata: Arc<TableMetadata>,
+    metadata_location: Location,
+    storage: Storage,
+    cache: Arc<MetadataCache>,
+    options: OpenOptions,
+    paths: Paths,
+    specs: HashMap<SpecId, SpecPartition>,
+}
+
+impl Table {
+    /// A table whose metadata a catalog gave.
+    ///
+    /// # Errors
+    /// If `metadata_location` is malformed.
+    pub fn from_metadata(
+        metadata: Arc<TableMetadata>,
+        metadata_location: &str,
+        options: &OpenOptions,
+    ) -> Result<Self> {
+        let location = Location::parse(metadata_location)?;
+        Self::assemble(location.clone(), metadata, location, options.storage_or_new(), options)
+    }
+
+    fn assemble(
+        opened: Location,
+        metadata: Arc<TableMetadata>,
+        metadata_location: Location,
+        storage: Storage,
+        options: &OpenOptions,
+    ) -> Result<Self> {
+        let moved_to = match options.allow_moved_paths {
+            true => Some(open::directory_of(&metadata_location)?),
+            false => None,
+        };
+        let origin = metadata_location.store().clone();
+        let paths = Paths::new(metadata.format_version, &metadata.location, origin, moved_to);
+        let cache = options.cache_or_new();
+        // What was made for this table is kept when it is opened again.
+        let options = options.clone().with(storage.clone(), Arc::clone(&cache));
+        Ok(Self(Arc::new(Inner {
+            name: options.name_or(&opened),
+            opened,
+            specs: manifests::spec_partitions(&metadata),
+            metadata,
+            metadata_location,
+            storage,
+            cache,
+            options,
+            paths,
+        })))
+    }
+
+    /// Reads the table's current metadata again: by the version hint if it was opened by its
+    /// directory, and the same file if it was opened by that.
+    ///
+    /// # Errors
+    /// As [`Table::open`].
+    pub async fn refresh(&self) -> Result<Self> {
+        let opened = Self::open_location(self.0.opened.clone(), &self.0.options).await;
+        opened.map_err(|e| e.context(self.place()))
+    }
+
+    /// What it is called in errors.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Everything that its metadata file says.
+    pub fn metadata(&self) -> &Arc<TableMetadata> {
+        &self.0.metadata
+    }
+
+    /// Where the metadata file is.
+    pub fn metadata_location(&self) -> &Location {
+        &self.0.metadata_location
+    }
+
+    /// The storage that its files are read through.
+    pub fn storage(&self) -> &Storage {
+        &self.0.storage
+    }
+
+    /// The cache of its decoded metadata.
+    pub fn cache(&self) -> &Arc<MetadataCache> {
+        &self.0.cache
+    }
+
+    /// Where a file is that the table's metadata records as `path`: moved, if that is allowed, and
+    /// relative to the table since format version 4.
+    ///
+    /// # Errors
+    /// `Unsupported` for a path in an unknown kind of store, or one that the table may not name
+    /// (see [`OpenOptions::allow_moved_paths`]); `DataInvalid` for a malformed one.
+    pub fn resolve(&self, path: &str) -> Result<Location> {
+        self.0.paths.resolve(path)
+    }
+
+    /// The store of a file that the table's metadata records as `path`, and the path in it.
+    ///
+    /// # Errors
+    /// As [`Table::resolve`] and [`Storage::store`].
+    pub fn store(&self, path: &str) -> Result<(StoreKey, Arc<dyn ObjectStore>, Path)> {
+        let location = self.resolve(path)?;
+        let (store, path) = self.0.storage.store_of(&location)?;
+        Ok((location.store().clone(), store, path))
+    }
+
+    /// The place that errors of the table name first.
+    fn place(&self) -> String {
+        format!("table `{}`", self.0.name)
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("name", &self.0.name)
+            .field("metadata_location", &self.0.metadata_location.to_string())
+            .field("storage", &self.0.storage)
+            .finish_non_exhaustive()
+    }
+}
