@@ -25,6 +25,7 @@ fn schema() -> Schema {
             added,
             NestedField::required(7, "r", P::Int),
             NestedField::optional(10, "point", point),
+            NestedField::optional(8, "u", P::Uuid),
             NestedField::optional(12, "list", ListType::new(13, P::Int, false)),
         ],
         vec![],
@@ -182,6 +183,39 @@ fn truncation_wraps_around_at_the_least_int() {
     let all = residual(&positive, &tens, &schema(), &vec![Some(least)]);
     assert_eq!(all, positive, "the partition may hold the least int, too");
     assert_eq!(residual(&positive, &tens, &schema(), &vec![Some(Value::Int(10_000))]), Predicate::True);
+}
+
+#[test]
+fn a_long_may_have_been_truncated_as_an_int() {
+    let tens = spec(5, Transform::Truncate(10));
+    let Some(Value::Int(wrapped)) = Transform::Truncate(10).apply(&Value::Int(i32::MIN)) else { panic!() };
+    let partition = vec![Some(Value::Int(wrapped))];
+    let least = Value::Long(i64::from(i32::MIN));
+    for test in [Test::Eq(least.clone()), Test::LtEq(least.clone()), Test::Lt(Value::Long(0))] {
+        assert!(PartitionEvaluator::new(&is(5, test), &tens, &schema()).may_match(&partition));
+    }
+    for test in [Test::NotEq(least), Test::Gt(Value::Long(0))] {
+        let filter = is(5, test);
+        assert_eq!(residual(&filter, &tens, &schema(), &partition), filter);
+    }
+}
+
+#[test]
+fn bounds_of_uuids_may_be_in_either_order() {
+    let uuid = |v: u128| Value::Uuid(uuid::Uuid::from_u128(v));
+    // In order only if their halves are taken as signed numbers.
+    let file = ten_rows(8, Some(0), Some((uuid(u128::MAX), uuid(1))));
+    for test in [Test::Eq(uuid(0)), Test::Gt(uuid(5)), Test::Lt(uuid(5)), Test::NotEq(uuid(1))] {
+        assert!(may_match(&is(8, test.clone()), &file), "{test}");
+        assert!(!all_match(&is(8, test.clone()), &file), "{test}");
+    }
+    let file = ten_rows(8, Some(0), Some((uuid(3), uuid(5))));
+    assert!(!may_match(&is(8, Test::Eq(uuid(6))), &file));
+    assert!(!may_match(&is(8, Test::In(vec![uuid(2), uuid(6)].into())), &file));
+    assert!(may_match(&is(8, Test::In(vec![uuid(2), uuid(4)].into())), &file));
+    let file = ten_rows(8, Some(0), Some((uuid(3), uuid(3))));
+    assert!(!may_match(&is(8, Test::Gt(uuid(3))), &file));
+    assert!(all_match(&is(8, Test::LtEq(uuid(3))), &file));
 }
 
 #[test]
