@@ -11,8 +11,7 @@ mod transform_function;
 mod value;
 
 pub use schema::{
-    DOC_KEY, FIELD_ID_KEY, ICEBERG_TYPE_KEY, UNSUPPORTED_KEY, from_arrow_schema, from_arrow_schema_fresh_ids,
-    to_arrow_schema,
+    DOC_KEY, FIELD_ID_KEY, UNSUPPORTED_KEY, from_arrow_schema, from_arrow_schema_fresh_ids, to_arrow_schema,
 };
 pub use transform::transform_array;
 pub use transform_function::TransformFunction;

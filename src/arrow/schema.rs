@@ -20,15 +20,13 @@ use crate::spec::{
 pub const FIELD_ID_KEY: &str = PARQUET_FIELD_ID_META_KEY;
 /// The metadata key of a field's comment.
 pub const DOC_KEY: &str = "doc";
-/// The metadata key that names the Iceberg type where Arrow's leaves it open: `uuid` for a
-/// `FixedSizeBinary(16)`.
-pub const ICEBERG_TYPE_KEY: &str = "icefloe:type";
 /// The metadata key that marks a placeholder: its value names the type that can't be read yet.
 pub const UNSUPPORTED_KEY: &str = "icefloe:unsupported";
 
 const UTC: &str = "UTC";
-/// Arrow's own mark of a UUID, understood when others made the schema.
-const EXTENSION_NAME_KEY: &str = "ARROW:extension:name";
+/// Arrow's key for the name of an extension type.
+const EXTENSION_TYPE_NAME_KEY: &str = "ARROW:extension:name";
+/// Arrow's canonical extension type that tells a `uuid` from a `fixed[16]`.
 const UUID_EXTENSION: &str = "arrow.uuid";
 
 /// The schema in Arrow's types.
@@ -83,7 +81,7 @@ fn arrow_field(field: &NestedField, nested: bool) -> Result<Field> {
                     metadata.insert(UNSUPPORTED_KEY.to_owned(), p.to_string());
                 }
                 PrimitiveType::Uuid => {
-                    metadata.insert(ICEBERG_TYPE_KEY.to_owned(), p.to_string());
+                    metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), UUID_EXTENSION.to_owned());
                 }
                 _ => {}
             }
@@ -270,8 +268,7 @@ fn iceberg_type(field: &Field, data_type: &DataType, ids: &mut Ids<'_>, depth: u
 }
 
 fn is_uuid(field: &Field) -> bool {
-    let has = |key: &str, value: &str| field.metadata().get(key).is_some_and(|v| v == value);
-    has(ICEBERG_TYPE_KEY, "uuid") || has(EXTENSION_NAME_KEY, UUID_EXTENSION)
+    field.extension_type_name() == Some(UUID_EXTENSION)
 }
 
 #[cfg(test)]

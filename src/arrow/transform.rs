@@ -210,3 +210,94 @@ fn hours(array: &ArrayRef) -> Option<ArrayRef> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::value::tests::{all_primitives, column, forms};
+    use super::super::{array_value, values_to_array};
+    use super::*;
+    use crate::error::ErrorKind;
+    use ::arrow::array::{Int64Array, StringViewArray};
+    use proptest::prelude::*;
+
+    #[test]
+    fn keeps_the_form_of_the_array() {
+        let array: ArrayRef = Arc::new(StringViewArray::from(vec![Some("iceberg"), None, Some("é")]));
+        let result = transform_array(&Transform::Truncate(3), &array, &PrimitiveType::String).unwrap();
+        assert_eq!(result.as_string_view(), &StringViewArray::from(vec![Some("ice"), None, Some("é")]));
+    }
+
+    #[test]
+    fn refuses_what_does_not_apply() {
+        let array: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let long = PrimitiveType::Long;
+        let unknown = Transform::Unknown("zorder".into());
+        let error = transform_array(&unknown, &array, &long).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(transform_array(&Transform::Hour, &array, &long).is_err());
+        assert!(transform_array(&Transform::Bucket(4), &array, &PrimitiveType::Int).is_err(), "wrong array");
+    }
+
+    proptest! {
+        #[test]
+        fn equals_the_scalar(
+            (source, values) in column(),
+            n in prop_oneof![1_u32..=20, any::<u32>()],
+        ) {
+            let refs: Vec<_> = values.iter().map(Option::as_ref).collect();
+            for transform in [
+                Transform::Identity,
+                Transform::Bucket(n),
+                Transform::Truncate(n),
+                Transform::Year,
+                Transform::Month,
+                Transform::Day,
+                Transform::Hour,
+                Transform::Void,
+            ] {
+                for form in forms(&source) {
+                    let array = values_to_array(&refs, &source.clone().into(), &form).unwrap();
+                    let result = transform_array(&transform, &array, &source);
+                    let Some(result_type) = transform.result_type(&source.clone().into()) else {
+                        prop_assert!(result.is_err());
+                        continue;
+                    };
+                    let result = result.unwrap();
+                    prop_assert_eq!(result.len(), values.len());
+                    for (row, value) in values.iter().enumerate() {
+                        let expected = value.as_ref().and_then(|v| transform.apply(v));
+                        prop_assert_eq!(
+                            array_value(&result, row, &result_type).unwrap_or(None),
+                            // A decimal may have got a digit too many for its type.
+                            expected.filter(|v| fits(v, &result_type)),
+                            "{} of {:?}", transform, value
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    fn fits(value: &crate::spec::Value, t: &PrimitiveType) -> bool {
+        use crate::spec::{Value, value_binary::fits_precision};
+        match (value, t) {
+            (Value::Decimal(v, _), PrimitiveType::Decimal { precision, .. }) => {
+                fits_precision(*v, *precision)
+            }
+            _ => true,
+        }
+    }
+
+    #[test]
+    fn the_property_sees_every_type() {
+        let applicable = |t: Transform| {
+            all_primitives()
+                .iter()
+                .filter(|p| t.result_type(&Type::Primitive((*p).clone())).is_some())
+                .count()
+        };
+        assert_eq!(applicable(Transform::Bucket(2)), 14);
+        assert_eq!(applicable(Transform::Truncate(2)), 6);
+        assert_eq!(applicable(Transform::Hour), 4);
+    }
+}

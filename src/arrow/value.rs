@@ -29,8 +29,18 @@ pub(crate) fn value_to_scalar(
             Some(value) => primitive_to_scalar(value, field_type, data_type),
         },
         _ => {
+            // Not `ScalarValue::try_from_array`, which drops the metadata of a list's element.
             let array = values_to_array(&[value], field_type, data_type)?;
-            ScalarValue::try_from_array(&array, 0).map_err(arrow_failed)
+            let any = array.as_any();
+            if let Some(array) = any.downcast_ref::<StructArray>() {
+                Ok(ScalarValue::Struct(Arc::new(array.clone())))
+            } else if let Some(array) = any.downcast_ref::<ListArray>() {
+                Ok(ScalarValue::List(Arc::new(array.clone())))
+            } else if let Some(array) = any.downcast_ref::<MapArray>() {
+                Ok(ScalarValue::Map(Arc::new(array.clone())))
+            } else {
+                Err(cannot_hold(field_type, data_type))
+            }
         }
     }
 }
@@ -334,4 +344,254 @@ fn cannot_hold(field_type: &Type, data_type: &DataType) -> Error {
 
 fn arrow_failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::invalid("a value can't be held by Arrow").with_source(error)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::to_arrow_field;
+    use super::*;
+    use crate::spec::{ListType, MapType, NestedField, StructType};
+    use PrimitiveType as P;
+    use ScalarValue as S;
+    use proptest::prelude::*;
+    use proptest::strategy::Union;
+
+    /// Any value of type `p`, its ends often among them.
+    pub(in super::super) fn value_of(p: &P) -> BoxedStrategy<Value> {
+        let int = || prop_oneof![any::<i32>(), Just(i32::MIN), Just(i32::MAX), -100_i32..100].boxed();
+        let long = || prop_oneof![any::<i64>(), Just(i64::MIN), Just(i64::MAX), -100_i64..100].boxed();
+        match *p {
+            P::Boolean => any::<bool>().prop_map(Value::Boolean).boxed(),
+            P::Int => int().prop_map(Value::Int).boxed(),
+            P::Long => long().prop_map(Value::Long).boxed(),
+            P::Float => any::<u32>().prop_map(|v| Value::Float(f32::from_bits(v))).boxed(),
+            P::Double => any::<u64>().prop_map(|v| Value::Double(f64::from_bits(v))).boxed(),
+            P::Decimal { precision, scale } => {
+                let limit = 10_i128.pow(precision);
+                prop_oneof![(1 - limit)..limit, Just(1 - limit), Just(limit - 1)]
+                    .prop_map(move |v| Value::Decimal(v, scale))
+                    .boxed()
+            }
+            P::Date => int().prop_map(Value::Date).boxed(),
+            P::Time => long().prop_map(Value::Time).boxed(),
+            P::Timestamp => long().prop_map(Value::Timestamp).boxed(),
+            P::Timestamptz => long().prop_map(Value::Timestamptz).boxed(),
+            P::TimestampNs => long().prop_map(Value::TimestampNs).boxed(),
+            P::TimestamptzNs => long().prop_map(Value::TimestamptzNs).boxed(),
+            P::String => any::<String>().prop_map(Value::String).boxed(),
+            P::Uuid => any::<[u8; 16]>().prop_map(|v| Value::Uuid(Uuid::from_bytes(v))).boxed(),
+            P::Fixed(length) => {
+                prop::collection::vec(any::<u8>(), length as usize).prop_map(Value::Fixed).boxed()
+            }
+            P::Binary => any::<Vec<u8>>().prop_map(Value::Binary).boxed(),
+            P::Unknown | P::Geometry { .. } | P::Geography { .. } => unreachable!(),
+        }
+    }
+
+    pub(in super::super) fn all_primitives() -> Vec<P> {
+        vec![
+            P::Boolean,
+            P::Int,
+            P::Long,
+            P::Float,
+            P::Double,
+            P::Decimal { precision: 38, scale: 4 },
+            P::Decimal { precision: 5, scale: 0 },
+            P::Date,
+            P::Time,
+            P::Timestamp,
+            P::Timestamptz,
+            P::TimestampNs,
+            P::TimestamptzNs,
+            P::String,
+            P::Uuid,
+            P::Fixed(5),
+            P::Binary,
+        ]
+    }
+
+    /// A primitive type and a column of it.
+    pub(in super::super) fn column() -> impl Strategy<Value = (P, Vec<Option<Value>>)> {
+        Union::new(all_primitives().into_iter().map(|p| {
+            let values = prop::collection::vec(prop::option::of(value_of(&p)), 0..12);
+            values.prop_map(move |values| (p.clone(), values))
+        }))
+    }
+
+    /// The Arrow types that a column of the type may come in.
+    pub(in super::super) fn forms(p: &P) -> Vec<DataType> {
+        let own = to_arrow_field(&NestedField::optional(1, "x", p.clone())).unwrap().data_type().clone();
+        let dictionary = |values: DataType| DataType::Dictionary(Box::new(DataType::Int32), Box::new(values));
+        match p {
+            P::String => {
+                vec![own, DataType::Utf8, DataType::LargeUtf8, dictionary(DataType::Utf8)]
+            }
+            P::Binary => vec![own, DataType::Binary, DataType::LargeBinary, dictionary(DataType::Binary)],
+            _ => vec![own],
+        }
+    }
+
+    #[test]
+    fn takes_only_what_is_exact() {
+        let decimal = |v, p, s| S::Decimal128(Some(v), p, s);
+        let dec = P::Decimal { precision: 4, scale: 2 };
+        for (scalar, target, expected) in [
+            (S::Int8(Some(5)), P::Long, Some(Value::Long(5))),
+            (S::UInt64(Some(5)), P::Int, Some(Value::Int(5))),
+            (S::UInt64(Some(u64::MAX)), P::Long, None),
+            (S::Int64(Some(1 << 31)), P::Int, None),
+            (S::Int64(Some(i64::MIN)), P::Long, Some(Value::Long(i64::MIN))),
+            (S::Int64(Some(1 << 53)), P::Double, Some(Value::Double(9_007_199_254_740_992.0))),
+            (S::Int64(Some((1 << 53) + 1)), P::Double, None),
+            (S::Int64(Some((1 << 24) + 1)), P::Float, None),
+            (S::Int32(Some(12)), dec.clone(), Some(Value::Decimal(1200, 2))),
+            (S::Int32(Some(100)), dec.clone(), None),
+            (S::Float32(Some(0.5)), P::Double, Some(Value::Double(0.5))),
+            (S::Float64(Some(0.5)), P::Float, Some(Value::Float(0.5))),
+            (S::Float64(Some(0.1)), P::Float, None),
+            (S::Float64(Some(1e300)), P::Float, None),
+            (S::Float64(Some(f64::INFINITY)), P::Float, Some(Value::Float(f32::INFINITY))),
+            (S::Float64(Some(-0.0)), P::Double, Some(Value::Double(-0.0))),
+            (S::Float64(Some(1.0)), P::Int, None),
+            (decimal(10, 3, 1), dec.clone(), Some(Value::Decimal(100, 2))),
+            (decimal(1000, 9, 3), dec.clone(), Some(Value::Decimal(100, 2))),
+            (decimal(1001, 9, 3), dec.clone(), None),
+            (decimal(1000, 9, 1), dec.clone(), None),
+            (decimal(3, 9, -1), P::Decimal { precision: 4, scale: 0 }, Some(Value::Decimal(30, 0))),
+            (decimal(i128::MAX, 38, 0), P::Decimal { precision: 38, scale: 38 }, None),
+            (decimal(0, 38, 0), P::Decimal { precision: 38, scale: 38 }, Some(Value::Decimal(0, 38))),
+            (decimal(500, 9, 2), P::Int, Some(Value::Int(5))),
+            (decimal(550, 9, 2), P::Int, None),
+            (S::Date32(Some(-1)), P::Date, Some(Value::Date(-1))),
+            (S::Date32(Some(1)), P::Timestamp, None),
+            (S::Date64(Some(-86_400_000)), P::Date, Some(Value::Date(-1))),
+            (S::Date64(Some(1)), P::Date, None),
+            (S::Time32Second(Some(2)), P::Time, Some(Value::Time(2_000_000))),
+            (S::Time64Nanosecond(Some(1001)), P::Time, None),
+            (S::TimestampSecond(Some(-1), None), P::Timestamp, Some(Value::Timestamp(-1_000_000))),
+            (S::TimestampSecond(Some(i64::MAX), None), P::Timestamp, None),
+            (S::TimestampNanosecond(Some(-1000), None), P::Timestamp, Some(Value::Timestamp(-1))),
+            (S::TimestampNanosecond(Some(-1001), None), P::Timestamp, None),
+            (S::TimestampMicrosecond(Some(1), Some("+02:00".into())), P::Timestamp, None),
+            (S::TimestampMicrosecond(Some(1), None), P::Timestamptz, None),
+            (
+                S::TimestampMicrosecond(Some(1), Some("+02:00".into())),
+                P::TimestamptzNs,
+                Some(Value::TimestamptzNs(1000)),
+            ),
+            (S::LargeUtf8(Some("x".into())), P::String, Some(Value::String("x".into()))),
+            (S::Utf8(Some("x".into())), P::Uuid, None),
+            (
+                S::Utf8View(Some("F79C3E09-677c-4bbd-a479-3f349cb785e7".into())),
+                P::Uuid,
+                Some(Value::Uuid("f79c3e09-677c-4bbd-a479-3f349cb785e7".parse().unwrap())),
+            ),
+            (S::Utf8(Some("1".into())), P::Int, None),
+            (S::Binary(Some(vec![1])), P::Fixed(1), Some(Value::Fixed(vec![1]))),
+            (S::Binary(Some(vec![1])), P::Fixed(2), None),
+            (S::FixedSizeBinary(1, Some(vec![1])), P::Binary, Some(Value::Binary(vec![1]))),
+            (
+                S::Dictionary(Box::new(DataType::Int8), Box::new(S::Utf8(Some("d".into())))),
+                P::String,
+                Some(Value::String("d".into())),
+            ),
+            (S::Int32(None), P::Int, None),
+            (S::Null, P::Int, None),
+            (S::Boolean(Some(true)), P::Int, None),
+        ] {
+            assert_eq!(scalar_to_value(&scalar, &target), expected, "{scalar:?} as {target}");
+        }
+        assert!(scalar_to_value(&S::Float64(Some(f64::NAN)), &P::Float).unwrap().is_nan());
+    }
+
+    #[test]
+    fn refuses_values_of_another_type() {
+        for (value, t, data_type) in [
+            (Value::Int(1), P::Long, DataType::Int64),
+            (Value::Decimal(1, 3), P::Decimal { precision: 4, scale: 2 }, DataType::Decimal128(4, 2)),
+            (Value::Decimal(10_000, 2), P::Decimal { precision: 4, scale: 2 }, DataType::Decimal128(4, 2)),
+            (Value::Fixed(vec![1]), P::Fixed(2), DataType::FixedSizeBinary(2)),
+            (Value::Int(1), P::Int, DataType::Utf8),
+            (
+                Value::Timestamp(1),
+                P::Timestamp,
+                DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            ),
+        ] {
+            assert!(value_to_scalar(Some(&value), &t.into(), &data_type).is_err(), "{value:?}");
+        }
+        let array: ArrayRef = Arc::new(::arrow::array::Int64Array::from(vec![1 << 40]));
+        assert!(array_value(&array, 0, &P::Int).is_err());
+        assert!(array_value(&array, 1, &P::Long).is_err());
+    }
+
+    #[test]
+    fn nested_values_become_arrays() {
+        let pair = StructType::new(vec![
+            NestedField::required(4, "x", P::String),
+            NestedField::optional(5, "m", MapType::new(6, P::Int, 7, P::Binary, false)),
+        ]);
+        let t = Type::from(ListType::new(3, pair, false));
+        let field = to_arrow_field(&NestedField::optional(1, "l", t.clone())).unwrap();
+        let map = Value::Map(vec![(Value::Int(1), Some(Value::Binary(vec![9]))), (Value::Int(2), None)]);
+        let value = Value::List(vec![
+            Some(Value::Struct(vec![Some(Value::String("a".into())), Some(map)])),
+            None,
+            Some(Value::Struct(vec![Some(Value::String("b".into())), None])),
+        ]);
+        let scalar = value_to_scalar(Some(&value), &t, field.data_type()).unwrap();
+        assert_eq!(&scalar.data_type(), field.data_type());
+        assert_eq!(scalar.to_string(), "[{x: a, m: {1: 09, 2: }}, , {x: b, m: }]");
+        let null = value_to_scalar(None, &t, field.data_type()).unwrap();
+        assert!(null.is_null());
+        assert_eq!(&null.data_type(), field.data_type());
+        let array = values_to_array(&[Some(&Value::List(vec![])), None], &t, field.data_type()).unwrap();
+        assert_eq!((array.len(), array.null_count()), (2, 1));
+        let missing = Value::List(vec![Some(Value::Struct(vec![None, None]))]);
+        assert!(value_to_scalar(Some(&missing), &t, field.data_type()).is_err(), "x is required");
+    }
+
+    #[test]
+    fn unknown_is_only_null() {
+        let t = Type::Primitive(P::Unknown);
+        assert!(value_to_scalar(None, &t, &DataType::Null).unwrap().is_null());
+        assert!(value_to_scalar(Some(&Value::Int(1)), &t, &DataType::Null).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn columns_survive_a_round_trip((p, values) in column()) {
+            for form in forms(&p) {
+                let t = Type::Primitive(p.clone());
+                let refs: Vec<_> = values.iter().map(Option::as_ref).collect();
+                let array = values_to_array(&refs, &t, &form).unwrap();
+                prop_assert_eq!(array.data_type(), &form);
+                prop_assert_eq!(array.len(), values.len());
+                for (row, value) in values.iter().enumerate() {
+                    prop_assert_eq!(&array_value(&array, row, &p).unwrap(), value);
+                    let scalar = value_to_scalar(value.as_ref(), &t, &form).unwrap();
+                    prop_assert_eq!(scalar.data_type(), form.clone());
+                    prop_assert_eq!(&scalar_to_value(&scalar, &p), value);
+                }
+            }
+        }
+
+        #[test]
+        fn whatever_is_taken_is_of_the_target((p, values) in column(), target in prop::sample::select(all_primitives())) {
+            let t = Type::Primitive(p.clone());
+            for value in values.iter().flatten() {
+                let scalar = value_to_scalar(Some(value), &t, &forms(&p)[0]).unwrap();
+                if let Some(taken) = scalar_to_value(&scalar, &target) {
+                    prop_assert!(taken.is_of(&target.clone().into()));
+                    let target = Type::Primitive(target.clone());
+                    let form = &forms(target.as_primitive().unwrap())[0];
+                    let back = value_to_scalar(Some(&taken), &target, form).unwrap();
+                    // Exact, so nothing is lost on the way back where there is one.
+                    if let Some(back) = scalar_to_value(&back, &p) {
+                        prop_assert!(back == *value || value.is_nan());
+                    }
+                }
+            }
+        }
+    }
 }
