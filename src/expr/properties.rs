@@ -71,8 +71,8 @@ fn value(t: &P) -> BoxedStrategy<Value> {
         P::Boolean => any::<bool>().prop_map(Value::Boolean).boxed(),
         P::Int => prop_oneof![
             6 => -25..25,
-            1 => (i32::MIN..i32::MIN + 30),
-            1 => (i32::MAX - 30..=i32::MAX)
+            1 => i32::MIN..i32::MIN + 30,
+            1 => i32::MAX - 30..=i32::MAX
         ]
         .prop_map(Value::Int)
         .boxed(),
