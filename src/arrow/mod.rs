@@ -3,6 +3,8 @@
 mod literal_place;
 #[allow(dead_code)] // until the planner uses it
 mod predicate;
+#[cfg(test)]
+mod predicate_tests;
 mod schema;
 mod transform;
 mod transform_function;
