@@ -1,4 +1,5 @@
-//! `FROM t VERSION AS OF …` and `TIMESTAMP AS OF …`: which snapshot is meant, and its scan.
+//! `FROM t VERSION AS OF …` and `TIMESTAMP AS OF …`: which snapshot is meant, and its scan; and
+//! the scans of tables whose metadata columns are wanted.
 //!
 //! DataFusion's planner ignores versions where a dialect parses them, and reads current data. This
 //! planner answers for every versioned table instead: with the snapshot, or with an error.
@@ -23,22 +24,31 @@ use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr as SqlExpr, TableFactor, TableVersion, TimezoneInfo, Value, ValueWithSpan,
 };
 
+use super::metadata_columns::is_marked;
 use crate::spec::{SnapshotId, SnapshotSelector};
 use crate::{Error, ErrorKind};
 
-/// Gives a table as it was; `None` if it is not a kind of table that has versions.
-pub(super) type Travel =
-    fn(&dyn TableProvider, &SnapshotSelector) -> Option<crate::Result<Arc<dyn TableProvider>>>;
+/// A table made from another; `None` if that is not a kind of table that it can be made from.
+pub(super) type Made = Option<crate::Result<Arc<dyn TableProvider>>>;
 
-/// Plans every versioned table of a statement.
+/// What the planner asks of tables.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tables {
+    /// The table as it was.
+    pub(super) at: fn(&dyn TableProvider, &SnapshotSelector) -> Made,
+    /// The table with its metadata columns.
+    pub(super) with_metadata_columns: fn(&dyn TableProvider) -> Made,
+}
+
+/// Plans every versioned or marked table of a statement.
 #[derive(Debug)]
 pub(super) struct TimeTravelPlanner {
-    travel: Travel,
+    tables: Tables,
 }
 
 impl TimeTravelPlanner {
-    pub(super) fn new(travel: Travel) -> Self {
-        Self { travel }
+    pub(super) fn new(tables: Tables) -> Self {
+        Self { tables }
     }
 
     /// The provider's own errors name the table already.
@@ -51,7 +61,7 @@ impl TimeTravelPlanner {
         let at = |selector: SnapshotSelector| {
             let no_versions =
                 || Error::unsupported("only Iceberg tables have versions").context(format!("table {name}"));
-            (self.travel)(table, &selector).ok_or_else(no_versions)
+            (self.tables.at)(table, &selector).ok_or_else(no_versions)
         };
         let travelled = match point {
             Point::Id(id) => at(SnapshotSelector::Id(id))?,
@@ -86,9 +96,17 @@ impl RelationPlanner for TimeTravelPlanner {
         relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
-        let TableFactor::Table { name, alias, args, version: Some(version), sample, .. } = relation else {
+        let marked = match &relation {
+            TableFactor::Table { with_hints, .. } => is_marked(with_hints),
+            _ => false,
+        };
+        let TableFactor::Table { name, alias, args, version, sample, .. } = &relation else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
+        if version.is_none() && !marked {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        }
+        let (name, alias, version) = (name.clone(), alias.clone(), version.clone());
         let reference = context.object_name_to_table_reference(name)?;
         let place = |e: DataFusionError| within(e, format!("table {reference}"));
         if args.is_some() {
@@ -97,9 +115,15 @@ impl RelationPlanner for TimeTravelPlanner {
         if sample.is_some() {
             return Err(place(Error::unsupported("TABLESAMPLE of a version").into()));
         }
-        let point = Point::of(version, context).map_err(place)?;
+        let point = version.map(|v| Point::of(v, context)).transpose().map_err(place)?;
         let source = context.context_provider().get_table_source(reference.clone())?;
-        let table = self.travel(source_as_provider(&source)?.as_ref(), point, &reference)?;
+        let mut table = source_as_provider(&source)?;
+        if let Some(point) = point {
+            table = self.travel(table.as_ref(), point, &reference)?;
+        }
+        if marked && let Some(with_columns) = (self.tables.with_metadata_columns)(table.as_ref()) {
+            table = with_columns?;
+        }
         let plan = LogicalPlanBuilder::scan(reference.clone(), provider_as_source(table), None)?.build()?;
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
     }
@@ -289,10 +313,7 @@ pub(super) mod tests {
         }
     }
 
-    fn travel(
-        table: &dyn TableProvider,
-        selector: &SnapshotSelector,
-    ) -> Option<crate::Result<Arc<dyn TableProvider>>> {
+    fn travel(table: &dyn TableProvider, selector: &SnapshotSelector) -> Made {
         table.downcast_ref::<Versions>()?;
         Some(match selector {
             SnapshotSelector::Ref(name) if name.parse::<i64>().is_ok() || name == "nope" => {
@@ -307,7 +328,12 @@ pub(super) mod tests {
         let mut config = SessionConfig::new();
         config.options_mut().execution.time_zone = zone.map(str::to_string);
         let context = SessionContext::new_with_config(config);
-        context.register_relation_planner(Arc::new(TimeTravelPlanner::new(travel))).unwrap();
+        context
+            .register_relation_planner(Arc::new(TimeTravelPlanner::new(Tables {
+                at: travel,
+                with_metadata_columns: |_| None,
+            })))
+            .unwrap();
         context.register_table("t", Arc::new(Versions::new("current"))).unwrap();
         context.register_table("u", Arc::new(Versions::new("current u"))).unwrap();
         let plain = Versions::new("plain").0;
