@@ -42,33 +42,16 @@ pub(crate) struct ScanPlan {
 /// # Errors
 /// As [`Table::manifest_list`] and [`Table::manifest`]; `DataInvalid` where deletes contradict the
 /// data.
-pub(crate) async fn plan_files(
-    table: &Table,
-    snapshot: &Snapshot,
-    request: &ScanRequest,
-) -> Result<ScanPlan> {
+pub(crate) async fn plan_files(table: &Table, snapshot: &Snapshot, request: &ScanRequest) -> Result<ScanPlan> {
     let list = table.manifest_list(snapshot).await?;
     let mut counters = PlanCounters { manifests: list.len(), ..Default::default() };
     let evaluators = Evaluators::new(table, request, &list)?;
     let kept: Vec<&ManifestFile> = list.iter().filter(|m| evaluators.may_match(m)).collect();
     counters.manifests_skipped = list.len() - kept.len();
 
-    let read = |file: &ManifestFile| {
-        let (table, file) = (table.clone(), file.clone());
-        async move {
-            // On its own task, so that all cores decode.
-            let load = async move { table.manifest(&file).await };
-            match tokio::runtime::Handle::try_current() {
-                Ok(runtime) => runtime
-                    .spawn(load)
-                    .await
-                    .map_err(|e| Error::invalid("reading a manifest was cut off").with_source(e))?,
-                Err(_) => load.await,
-            }
-        }
-    };
+    let reads: Vec<_> = kept.iter().map(|m| read_manifest(table.clone(), (*m).clone())).collect();
     let manifests: Vec<Arc<Manifest>> =
-        stream::iter(kept.iter().map(|m| read(m))).buffered(CONCURRENT_MANIFESTS).try_collect().await?;
+        stream::iter(reads).buffered(CONCURRENT_MANIFESTS).try_collect().await?;
 
     let mut deletes = Vec::new();
     for (file, manifest) in kept.iter().zip(&manifests) {
@@ -108,6 +91,18 @@ pub(crate) async fn plan_files(
     }
     counters.files_kept = tasks.len();
     Ok(ScanPlan { tasks, counters })
+}
+
+/// On a task of its own, so that all cores decode.
+async fn read_manifest(table: Table, file: ManifestFile) -> Result<Arc<Manifest>> {
+    let load = async move { table.manifest(&file).await };
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => {
+            let joined = runtime.spawn(load).await;
+            joined.map_err(|e| Error::invalid("reading a manifest was cut off").with_source(e))?
+        }
+        Err(_) => load.await,
+    }
 }
 
 fn live_deletes(manifest: &Manifest, evaluator: Option<&SpecEvaluators>) -> Vec<DeleteFile> {

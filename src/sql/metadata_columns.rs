@@ -8,8 +8,8 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use datafusion::common::TableReference;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::sql::TableReference;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
 use datafusion::sql::sqlparser::ast::{

@@ -4,18 +4,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{Array, AsArray};
+use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::metrics::Count;
-use futures::StreamExt;
-use futures::stream;
+use futures::{FutureExt, StreamExt, stream};
 use tokio::sync::OnceCell;
 
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::spec::{
-    ContentFile, ContentType, DeleteFile, DeletionVector, FieldId, FileScanTask, NestedField,
-    PartitionValues, PrimitiveType, Schema, SchemaId, SpecId,
+    ContentFile, ContentType, DeleteFile, DeletionVector, FieldId, FileScanTask, NestedField, PartitionValues,
+    PrimitiveType, Schema, SchemaId, SpecId,
 };
 use crate::table::Table;
 
@@ -85,9 +84,7 @@ impl DeleteLoader {
         let mut key_schemas = HashMap::new();
         let mut seen = std::collections::HashSet::new();
         for delete in tasks.iter().flat_map(|t| &t.deletes) {
-            if delete.file.content != ContentType::EqualityDeletes
-                || !seen.insert(delete.file.file_path.as_str())
-            {
+            if delete.file.content != ContentType::EqualityDeletes || !seen.insert(delete.file.file_path.as_str()) {
                 continue;
             }
             let group = key_group(table, &delete.file)?;
@@ -127,8 +124,8 @@ impl DeleteLoader {
     /// `DataInvalid` for a broken delete file, `NotFound`, `Io`, or out of memory.
     pub(crate) async fn positions(&self, task: &FileScanTask) -> Result<Option<DeletionVector>> {
         let deletes = task.deletes.iter().filter(|d| d.file.content == ContentType::PositionDeletes);
-        let mut loads =
-            stream::iter(deletes.map(|d| self.positions_of(d, task))).buffer_unordered(CONCURRENT_FILES);
+        let loads: Vec<_> = deletes.map(|d| self.positions_of(d, task).boxed()).collect();
+        let mut loads = stream::iter(loads).buffer_unordered(CONCURRENT_FILES);
         let mut all: Option<DeletionVector> = None;
         while let Some(loaded) = loads.next().await {
             let Some(vector) = loaded? else { continue };
@@ -188,12 +185,11 @@ impl DeleteLoader {
         // Rows come sorted by path: the vector at hand is looked up once a run.
         let mut current: Option<(String, String)> = None;
         read_file(&self.table, file, &resolution, self.bytes_scanned.clone(), |batch| {
-            let (Some(paths), Some(numbers)) =
-                (batch.column(0).as_string_view_opt(), batch.column(1).as_primitive_opt::<Int64Type>())
-            else {
-                return Err(Error::invalid(
-                    "columns `file_path` and `pos` have other types than the spec says",
-                ));
+            let (Some(paths), Some(numbers)) = (
+                batch.column(0).as_string_view_opt(),
+                batch.column(1).as_primitive_opt::<Int64Type>(),
+            ) else {
+                return Err(Error::invalid("columns `file_path` and `pos` have other types than the spec says"));
             };
             for row in 0..batch.num_rows() {
                 let path = paths.value(row);
@@ -247,10 +243,9 @@ impl DeleteLoader {
         let resolution = FieldResolution { schema: Arc::clone(schema.schema()), name_mapping: None };
         for delete in files {
             let before = set.memory();
-            let read =
-                read_file(&self.table, &delete.file, &resolution, self.bytes_scanned.clone(), |batch| {
-                    set.insert(&batch, delete.sequence_number)
-                });
+            let read = read_file(&self.table, &delete.file, &resolution, self.bytes_scanned.clone(), |batch| {
+                set.insert(&batch, delete.sequence_number)
+            });
             read.await.context(|| format!("equality delete file {}", delete.file.file_path))?;
             let grown = set.memory().saturating_sub(before);
             self.grow(grown as u64, 1)?;
@@ -262,11 +257,8 @@ impl DeleteLoader {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(things.saturating_mul(64));
         let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.try_grow(bytes).map_err(|e| {
-            Error::new(
-                ErrorKind::Unsupported,
-                "the deletes of this query don't fit in its memory pool; raise the limit",
-            )
-            .with_source(e)
+            Error::new(ErrorKind::Unsupported, "the deletes of this query don't fit in its memory pool; raise the limit")
+                .with_source(e)
         })
     }
 }
@@ -280,9 +272,7 @@ impl std::fmt::Debug for DeleteLoader {
 fn key_group(table: &Table, file: &ContentFile) -> Result<KeyGroup> {
     let mut ids = file.equality_ids.clone().unwrap_or_default();
     if ids.is_empty() {
-        return Err(
-            Error::invalid("equality_ids is missing").context(format!("delete file {}", file.file_path))
-        );
+        return Err(Error::invalid("equality_ids is missing").context(format!("delete file {}", file.file_path)));
     }
     ids.sort_unstable();
     ids.dedup();
