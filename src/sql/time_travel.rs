@@ -4,6 +4,7 @@
 //! DataFusion's planner ignores versions where a dialect parses them, and reads current data. This
 //! planner answers for every versioned table instead: with the snapshot, or with an error.
 
+use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
@@ -118,14 +119,31 @@ impl RelationPlanner for TimeTravelPlanner {
         let point = version.map(|v| Point::of(v, context)).transpose().map_err(place)?;
         let source = context.context_provider().get_table_source(reference.clone())?;
         let mut table = source_as_provider(&source)?;
+        let mut scanned = reference.clone();
         if let Some(point) = point {
+            // DataFusion takes scans of equal names and columns for the same, whatever they scan, and
+            // computes two such subqueries once: versions of a table need names of their own.
+            scanned = with_suffix(&reference, &format!("@{point}"));
             table = self.travel(table.as_ref(), point, &reference)?;
         }
         if marked && let Some(with_columns) = (self.tables.with_metadata_columns)(table.as_ref()) {
             table = with_columns?;
         }
-        let plan = LogicalPlanBuilder::scan(reference.clone(), provider_as_source(table), None)?.build()?;
+        let mut plan = LogicalPlanBuilder::scan(scanned.clone(), provider_as_source(table), None)?;
+        if scanned != reference {
+            plan = plan.alias(reference)?;
+        }
+        let plan = plan.build()?;
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+    }
+}
+
+fn with_suffix(reference: &TableReference, suffix: &str) -> TableReference {
+    let table = format!("{}{suffix}", reference.table());
+    match (reference.catalog(), reference.schema()) {
+        (Some(catalog), Some(schema)) => TableReference::full(catalog, schema, table),
+        (_, Some(schema)) => TableReference::partial(schema, table),
+        _ => TableReference::bare(table),
     }
 }
 
@@ -137,6 +155,16 @@ enum Point {
     Name(String),
     /// Milliseconds since 1970 UTC.
     Time(i64),
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(f),
+            Self::Name(name) => write!(f, "'{name}'"),
+            Self::Time(ms) => write!(f, "{ms}ms"),
+        }
+    }
 }
 
 impl Point {
@@ -485,6 +513,22 @@ pub(super) mod tests {
                 "current",
             ),
             ("SELECT (SELECT max(what) FROM u VERSION AS OF 5)", "Id(SnapshotId(5))"),
+            // Subqueries that differ in their versions only.
+            (
+                "SELECT (SELECT max(what) FROM t) AS a, (SELECT max(what) FROM t VERSION AS OF 5) AS b, \
+                 (SELECT max(what) FROM t VERSION AS OF 6) AS c, (SELECT max(what) FROM t VERSION AS OF '6') AS d, \
+                 (SELECT max(what) FROM t VERSION AS OF 'x') AS e, (SELECT max(what) FROM t TIMESTAMP AS OF 6) AS f, \
+                 (SELECT max(what) FROM public.t VERSION AS OF 7) AS g",
+                "current|Id(SnapshotId(5))|Id(SnapshotId(6))|Id(SnapshotId(6))|Ref(\"x\")|AsOf(6000)|Id(SnapshotId(7))",
+            ),
+            ("SELECT public.t.what FROM public.t VERSION AS OF 5", "Id(SnapshotId(5))"),
+            ("SELECT datafusion.public.t.what FROM datafusion.public.t VERSION AS OF 5", "Id(SnapshotId(5))"),
+            (
+                "SELECT max(what) AS w FROM t VERSION AS OF 5 WHERE what = (SELECT max(what) FROM t VERSION AS OF 5) \
+                 UNION ALL SELECT max(what) FROM t VERSION AS OF 5 WHERE what = (SELECT max(what) FROM t VERSION AS OF 6) \
+                 ORDER BY w",
+                "Id(SnapshotId(5));NULL",
+            ),
             (
                 "SELECT what FROM t VERSION AS OF 1 UNION ALL SELECT what FROM t VERSION AS OF 2 ORDER BY 1",
                 "Id(SnapshotId(1));Id(SnapshotId(2))",
