@@ -162,13 +162,11 @@ impl VisitorMut for Walk<'_> {
         };
         let ordered_by =
             query.order_by.as_ref().is_some_and(|o| visit_expressions(o, |e| named(self, e)).is_break());
-        let mut selects = Vec::new();
-        collect_selects(&mut query.body, &mut selects);
-        for select in selects {
-            if ordered_by || visit_expressions(select, |e| named(self, e)).is_break() {
-                if let Err(error) = self.select(select) {
-                    return ControlFlow::Break(error);
-                }
+        for select in selects(&mut query.body) {
+            if (ordered_by || visit_expressions(select, |e| named(self, e)).is_break())
+                && let Err(error) = self.select(select)
+            {
+                return ControlFlow::Break(error);
             }
         }
         ControlFlow::Continue(())
@@ -176,15 +174,18 @@ impl VisitorMut for Walk<'_> {
 }
 
 /// The SELECTs of a query, without those of queries in parentheses, which are visited themselves.
-fn collect_selects<'q>(body: &'q mut SetExpr, selects: &mut Vec<&'q mut Select>) {
-    match body {
-        SetExpr::Select(select) => selects.push(select),
-        SetExpr::SetOperation { left, right, .. } => {
-            collect_selects(left, selects);
-            collect_selects(right, selects);
+fn selects(body: &mut SetExpr) -> Vec<&mut Select> {
+    let mut found = Vec::new();
+    // Long chains of UNION are deep trees.
+    let mut open = vec![body];
+    while let Some(next) = open.pop() {
+        match next {
+            SetExpr::Select(select) => found.push(select.as_mut()),
+            SetExpr::SetOperation { left, right, .. } => open.extend([right.as_mut(), left.as_mut()]),
+            _ => {}
         }
-        _ => {}
     }
+    found
 }
 
 /// The tables of a FROM, and whether there is a NATURAL JOIN.
