@@ -4,6 +4,7 @@
 //! `CREATE EXTERNAL TABLE … STORED AS ICEBERG` and makes it refuse versions of tables that have
 //! none. [`IcebergSql`] adds what DataFusion's own parser does not understand.
 
+mod metadata_columns;
 mod parse;
 mod rewrite;
 mod session;

@@ -54,19 +54,16 @@ pub(super) fn parse(sql: &str, options: &ConfigOptions) -> Result<Parsed> {
         .ok_or_else(|| plan_datafusion_err!("No SQL statements were provided in the query string"))?;
 
     let normalizer = IdentNormalizer::new(options.sql_parser.enable_ident_normalization);
-    let mut ctes = Ctes { normalizer: &normalizer, names: HashSet::new() };
-    if rewritten {
-        // Errors leave through the visitor below, this one has none.
-        let _ = visit(&mut statement, &mut ctes);
-    }
-    let mut versions = Versions { options, normalizer: &normalizer, ctes: ctes.names, found: false };
+    let ctes = if rewritten { Ctes::of(&mut statement, &normalizer) } else { HashSet::new() };
+    let mut versions = Versions { options, normalizer: &normalizer, ctes, found: false };
     match visit(&mut statement, &mut versions) {
         ControlFlow::Continue(()) => Ok(Parsed { statement, versioned: versions.found }),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
-fn visit<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) -> ControlFlow<V::Break> {
+/// Lets a visitor see everything that sqlparser parsed in a statement.
+pub(super) fn visit<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) -> ControlFlow<V::Break> {
     match statement {
         Statement::Statement(statement) => statement.visit(visitor),
         Statement::CopyTo(copy) => match &mut copy.source {
@@ -79,9 +76,18 @@ fn visit<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) -> ControlFl
 }
 
 /// Collects the names of all common table expressions.
-struct Ctes<'a> {
+pub(super) struct Ctes<'a> {
     normalizer: &'a IdentNormalizer,
     names: HashSet<String>,
+}
+
+impl<'a> Ctes<'a> {
+    pub(super) fn of(statement: &mut Statement, normalizer: &'a IdentNormalizer) -> HashSet<String> {
+        let mut ctes = Self { normalizer, names: HashSet::new() };
+        // It never breaks off.
+        let _ = visit(statement, &mut ctes);
+        ctes.names
+    }
 }
 
 impl VisitorMut for Ctes<'_> {

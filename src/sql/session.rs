@@ -8,13 +8,15 @@ use datafusion::catalog::{TableProvider, TableProviderFactory};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
 use datafusion::execution::context::SQLOptions;
-use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement;
 
+use super::metadata_columns::{self, Hidden};
 use super::parse::{parse, session_dialect};
 use super::split::split;
-use super::time_travel::TimeTravelPlanner;
+use super::time_travel::{Made, Tables, TimeTravelPlanner};
 use crate::provider::{IcebergTable, IcebergTableFactory};
 use crate::spec::SnapshotSelector;
 
@@ -26,16 +28,19 @@ fn factory() -> Arc<dyn TableProviderFactory> {
 }
 
 /// An Iceberg table at another snapshot.
-fn travel(
-    table: &dyn TableProvider,
-    selector: &SnapshotSelector,
-) -> Option<crate::Result<Arc<dyn TableProvider>>> {
+fn at(table: &dyn TableProvider, selector: &SnapshotSelector) -> Made {
     let table: &IcebergTable = table.downcast_ref()?;
     Some(table.at(selector).map(|t| Arc::new(t) as Arc<dyn TableProvider>))
 }
 
+/// An Iceberg table with its metadata columns.
+fn with_metadata_columns(table: &dyn TableProvider) -> Made {
+    let table: &IcebergTable = table.downcast_ref()?;
+    Some(table.with_metadata_columns().map(|t| Arc::new(t) as Arc<dyn TableProvider>))
+}
+
 fn planner() -> Arc<TimeTravelPlanner> {
-    Arc::new(TimeTravelPlanner::new(travel))
+    Arc::new(TimeTravelPlanner::new(Tables { at, with_metadata_columns }))
 }
 
 /// Teaches a session Iceberg: `CREATE EXTERNAL TABLE … STORED AS ICEBERG`, and that a version of
@@ -119,16 +124,40 @@ impl IcebergSql for SessionContext {
     async fn iceberg_plan(&self, sql: &str) -> Result<LogicalPlan> {
         let mut state = self.state();
         let parsed = parse(sql, state.config_options())?;
-        if parsed.versioned {
+        let mut statement = parsed.statement;
+        let marked = mark_metadata_columns(&state, &mut statement).await?;
+        if parsed.versioned || marked {
             // In a session that was not registered, DataFusion would read current data.
             state.register_relation_planner(planner())?;
         }
-        state.statement_to_plan(parsed.statement).await
+        state.statement_to_plan(statement).await
     }
 
     fn iceberg_script<'a>(&'a self, sql: &'a str) -> Script<'a> {
         Script { context: self, sql, statements: None, options: SQLOptions::new() }
     }
+}
+
+/// Lets a statement see the metadata columns that it names; false if it names none.
+async fn mark_metadata_columns(state: &SessionState, statement: &mut Statement) -> Result<bool> {
+    let normalize = state.config_options().sql_parser.enable_ident_normalization;
+    let mut hidden = Hidden::new();
+    for reference in metadata_columns::wanted(statement, normalize) {
+        // What does not exist is planning's to complain about.
+        let Ok(schema) = state.schema_for_ref(reference.clone()) else { continue };
+        let Some(table) = schema.table(reference.table()).await? else { continue };
+        if let Some(with_columns) = with_metadata_columns(table.as_ref()) {
+            let shown = table.schema();
+            let all = with_columns?.schema();
+            let names = all.fields().iter().map(|f| f.name()).filter(|n| shown.index_of(n).is_err());
+            hidden.insert(reference, names.cloned().collect());
+        }
+    }
+    if hidden.is_empty() {
+        return Ok(false);
+    }
+    metadata_columns::mark(statement, normalize, &hidden)?;
+    Ok(true)
 }
 
 /// The statements of a text, each parsed and planned after the one before it ran.

@@ -1,8 +1,10 @@
-//! `FROM t VERSION AS OF …` and `TIMESTAMP AS OF …`: which snapshot is meant, and its scan.
+//! `FROM t VERSION AS OF …` and `TIMESTAMP AS OF …`: which snapshot is meant, and its scan; and
+//! the scans of tables whose metadata columns are wanted.
 //!
 //! DataFusion's planner ignores versions where a dialect parses them, and reads current data. This
 //! planner answers for every versioned table instead: with the snapshot, or with an error.
 
+use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
@@ -23,22 +25,31 @@ use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr as SqlExpr, TableFactor, TableVersion, TimezoneInfo, Value, ValueWithSpan,
 };
 
+use super::metadata_columns::is_marked;
 use crate::spec::{SnapshotId, SnapshotSelector};
 use crate::{Error, ErrorKind};
 
-/// Gives a table as it was; `None` if it is not a kind of table that has versions.
-pub(super) type Travel =
-    fn(&dyn TableProvider, &SnapshotSelector) -> Option<crate::Result<Arc<dyn TableProvider>>>;
+/// A table made from another; `None` if that is not a kind of table that it can be made from.
+pub(super) type Made = Option<crate::Result<Arc<dyn TableProvider>>>;
 
-/// Plans every versioned table of a statement.
+/// What the planner asks of tables.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tables {
+    /// The table as it was.
+    pub(super) at: fn(&dyn TableProvider, &SnapshotSelector) -> Made,
+    /// The table with its metadata columns.
+    pub(super) with_metadata_columns: fn(&dyn TableProvider) -> Made,
+}
+
+/// Plans every versioned or marked table of a statement.
 #[derive(Debug)]
 pub(super) struct TimeTravelPlanner {
-    travel: Travel,
+    tables: Tables,
 }
 
 impl TimeTravelPlanner {
-    pub(super) fn new(travel: Travel) -> Self {
-        Self { travel }
+    pub(super) fn new(tables: Tables) -> Self {
+        Self { tables }
     }
 
     /// The provider's own errors name the table already.
@@ -51,7 +62,7 @@ impl TimeTravelPlanner {
         let at = |selector: SnapshotSelector| {
             let no_versions =
                 || Error::unsupported("only Iceberg tables have versions").context(format!("table {name}"));
-            (self.travel)(table, &selector).ok_or_else(no_versions)
+            (self.tables.at)(table, &selector).ok_or_else(no_versions)
         };
         let travelled = match point {
             Point::Id(id) => at(SnapshotSelector::Id(id))?,
@@ -86,9 +97,17 @@ impl RelationPlanner for TimeTravelPlanner {
         relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
-        let TableFactor::Table { name, alias, args, version: Some(version), sample, .. } = relation else {
+        let marked = match &relation {
+            TableFactor::Table { with_hints, .. } => is_marked(with_hints),
+            _ => false,
+        };
+        let TableFactor::Table { name, alias, args, version, sample, .. } = &relation else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
+        if version.is_none() && !marked {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        }
+        let (name, alias, version) = (name.clone(), alias.clone(), version.clone());
         let reference = context.object_name_to_table_reference(name)?;
         let place = |e: DataFusionError| within(e, format!("table {reference}"));
         if args.is_some() {
@@ -97,11 +116,34 @@ impl RelationPlanner for TimeTravelPlanner {
         if sample.is_some() {
             return Err(place(Error::unsupported("TABLESAMPLE of a version").into()));
         }
-        let point = Point::of(version, context).map_err(place)?;
+        let point = version.map(|v| Point::of(v, context)).transpose().map_err(place)?;
         let source = context.context_provider().get_table_source(reference.clone())?;
-        let table = self.travel(source_as_provider(&source)?.as_ref(), point, &reference)?;
-        let plan = LogicalPlanBuilder::scan(reference.clone(), provider_as_source(table), None)?.build()?;
+        let mut table = source_as_provider(&source)?;
+        let mut scanned = reference.clone();
+        if let Some(point) = point {
+            // DataFusion takes scans of equal names and columns for the same, whatever they scan, and
+            // computes two such subqueries once: versions of a table need names of their own.
+            scanned = with_suffix(&reference, &format!("@{point}"));
+            table = self.travel(table.as_ref(), point, &reference)?;
+        }
+        if marked && let Some(with_columns) = (self.tables.with_metadata_columns)(table.as_ref()) {
+            table = with_columns?;
+        }
+        let mut plan = LogicalPlanBuilder::scan(scanned.clone(), provider_as_source(table), None)?;
+        if scanned != reference {
+            plan = plan.alias(reference)?;
+        }
+        let plan = plan.build()?;
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+    }
+}
+
+fn with_suffix(reference: &TableReference, suffix: &str) -> TableReference {
+    let table = format!("{}{suffix}", reference.table());
+    match (reference.catalog(), reference.schema()) {
+        (Some(catalog), Some(schema)) => TableReference::full(catalog, schema, table),
+        (_, Some(schema)) => TableReference::partial(schema, table),
+        _ => TableReference::bare(table),
     }
 }
 
@@ -113,6 +155,16 @@ enum Point {
     Name(String),
     /// Milliseconds since 1970 UTC.
     Time(i64),
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(f),
+            Self::Name(name) => write!(f, "'{name}'"),
+            Self::Time(ms) => write!(f, "{ms}ms"),
+        }
+    }
 }
 
 impl Point {
@@ -289,10 +341,7 @@ pub(super) mod tests {
         }
     }
 
-    fn travel(
-        table: &dyn TableProvider,
-        selector: &SnapshotSelector,
-    ) -> Option<crate::Result<Arc<dyn TableProvider>>> {
+    fn travel(table: &dyn TableProvider, selector: &SnapshotSelector) -> Made {
         table.downcast_ref::<Versions>()?;
         Some(match selector {
             SnapshotSelector::Ref(name) if name.parse::<i64>().is_ok() || name == "nope" => {
@@ -307,7 +356,12 @@ pub(super) mod tests {
         let mut config = SessionConfig::new();
         config.options_mut().execution.time_zone = zone.map(str::to_string);
         let context = SessionContext::new_with_config(config);
-        context.register_relation_planner(Arc::new(TimeTravelPlanner::new(travel))).unwrap();
+        context
+            .register_relation_planner(Arc::new(TimeTravelPlanner::new(Tables {
+                at: travel,
+                with_metadata_columns: |_| None,
+            })))
+            .unwrap();
         context.register_table("t", Arc::new(Versions::new("current"))).unwrap();
         context.register_table("u", Arc::new(Versions::new("current u"))).unwrap();
         let plain = Versions::new("plain").0;
@@ -459,6 +513,22 @@ pub(super) mod tests {
                 "current",
             ),
             ("SELECT (SELECT max(what) FROM u VERSION AS OF 5)", "Id(SnapshotId(5))"),
+            // Subqueries that differ in their versions only.
+            (
+                "SELECT (SELECT max(what) FROM t) AS a, (SELECT max(what) FROM t VERSION AS OF 5) AS b, \
+                 (SELECT max(what) FROM t VERSION AS OF 6) AS c, (SELECT max(what) FROM t VERSION AS OF '6') AS d, \
+                 (SELECT max(what) FROM t VERSION AS OF 'x') AS e, (SELECT max(what) FROM t TIMESTAMP AS OF 6) AS f, \
+                 (SELECT max(what) FROM public.t VERSION AS OF 7) AS g",
+                "current|Id(SnapshotId(5))|Id(SnapshotId(6))|Id(SnapshotId(6))|Ref(\"x\")|AsOf(6000)|Id(SnapshotId(7))",
+            ),
+            ("SELECT public.t.what FROM public.t VERSION AS OF 5", "Id(SnapshotId(5))"),
+            ("SELECT datafusion.public.t.what FROM datafusion.public.t VERSION AS OF 5", "Id(SnapshotId(5))"),
+            (
+                "SELECT max(what) AS w FROM t VERSION AS OF 5 WHERE what = (SELECT max(what) FROM t VERSION AS OF 5) \
+                 UNION ALL SELECT max(what) FROM t VERSION AS OF 5 WHERE what = (SELECT max(what) FROM t VERSION AS OF 6) \
+                 ORDER BY w",
+                "Id(SnapshotId(5));NULL",
+            ),
             (
                 "SELECT what FROM t VERSION AS OF 1 UNION ALL SELECT what FROM t VERSION AS OF 2 ORDER BY 1",
                 "Id(SnapshotId(1));Id(SnapshotId(2))",

@@ -191,7 +191,7 @@ fn starts_with_ignoring_case(text: &str, start: &str) -> bool {
 /// Where the word that ends at the end of `line` starts.
 fn word_start(line: &str) -> usize {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '"' | '\\' | '?');
-    line.rfind(|c: char| !is_part(c)).map_or(0, |at| at + line[at..].chars().next().map_or(1, char::len_utf8))
+    line.char_indices().rev().find(|(_, c)| !is_part(*c)).map_or(0, |(at, c)| at + c.len_utf8())
 }
 
 impl Completer for ShellHelper {
