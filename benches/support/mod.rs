@@ -11,9 +11,9 @@ use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use icefloe::IcebergTable;
 use icefloe::arrow::to_arrow_schema;
 use icefloe::spec::{
-    Codec, ContentFile, ContentType, DeletionVector, FieldId, FileFormat, ManifestContent, ManifestListWriter,
-    ManifestListWriterOptions, ManifestWriter, ManifestWriterOptions, Metrics, NestedField, PartitionSpec,
-    PrimitiveType as P, Schema, SchemaId, SequenceNumber, SnapshotId, SpecId,
+    Codec, ContentFile, ContentType, DeletionVector, FieldId, FileFormat, ManifestContent,
+    ManifestListWriter, ManifestListWriterOptions, ManifestWriter, ManifestWriterOptions, Metrics,
+    NestedField, PartitionSpec, PrimitiveType as P, Schema, SchemaId, SequenceNumber, SnapshotId, SpecId,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
@@ -89,15 +89,21 @@ fn content_file(path: &Path, content: ContentType, format: FileFormat, rows: usi
 }
 
 fn writer_properties() -> WriterProperties {
-    WriterProperties::builder().set_compression(Compression::SNAPPY).set_max_row_group_row_count(Some(250_000)).build()
+    WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_max_row_group_row_count(Some(250_000))
+        .build()
 }
 
 fn batch(schema: &Arc<ArrowSchema>, first: usize, rows: usize, random: &mut Random) -> RecordBatch {
     let decimal = |values: Vec<i128>| {
         Arc::new(Decimal128Array::from(values).with_precision_and_scale(15, 2).unwrap()) as ArrayRef
     };
-    let mut longs = |n: u64| Arc::new(Int64Array::from_iter_values((0..rows).map(|_| random.below(n) as i64))) as ArrayRef;
-    let orders = Arc::new(Int64Array::from_iter_values((first..first + rows).map(|i| (i / LINES_PER_ORDER) as i64)));
+    let mut longs = |n: u64| {
+        Arc::new(Int64Array::from_iter_values((0..rows).map(|_| random.below(n) as i64))) as ArrayRef
+    };
+    let orders =
+        Arc::new(Int64Array::from_iter_values((first..first + rows).map(|i| (i / LINES_PER_ORDER) as i64)));
     let (parts, suppliers) = (longs(200_000), longs(10_000));
     let mut money = |low: u64, high: u64, unit: i128| {
         decimal((0..rows).map(|_| (low + random.below(high - low + 1)) as i128 * unit).collect())
@@ -111,14 +117,24 @@ fn batch(schema: &Arc<ArrowSchema>, first: usize, rows: usize, random: &mut Rand
         (false, _) => "A",
     }));
     let status = StringArray::from_iter_values(dates.iter().map(|d| if *d > 9298 { "O" } else { "F" }));
-    let words = ["carefully", "final", "deposits", "sleep", "furiously", "regular", "accounts", "about", "the"];
+    let words =
+        ["carefully", "final", "deposits", "sleep", "furiously", "regular", "accounts", "about", "the"];
     let comments = StringArray::from_iter_values((0..rows).map(|_| {
         let mut word = || words[random.below(9) as usize];
         format!("{} {} {}", word(), word(), word())
     }));
     let columns: Vec<ArrayRef> = vec![
-        orders, parts, suppliers, quantity, price, discount, tax, Arc::new(flags), Arc::new(status),
-        Arc::new(Date32Array::from(dates)), Arc::new(comments),
+        orders,
+        parts,
+        suppliers,
+        quantity,
+        price,
+        discount,
+        tax,
+        Arc::new(flags),
+        Arc::new(status),
+        Arc::new(Date32Array::from(dates)),
+        Arc::new(comments),
     ];
     RecordBatch::try_new(Arc::clone(schema), columns).unwrap()
 }
@@ -142,7 +158,8 @@ impl Data {
         let write = |n: usize| {
             let path = dir.path().join(format!("data/part-{n}.parquet"));
             let file = std::fs::File::create(&path).unwrap();
-            let mut writer = ArrowWriter::try_new(file, Arc::clone(&arrow), Some(writer_properties())).unwrap();
+            let mut writer =
+                ArrowWriter::try_new(file, Arc::clone(&arrow), Some(writer_properties())).unwrap();
             let mut random = Random::new(n as u64 + 1);
             let (start, end) = (n * share, rows.min((n + 1) * share));
             for first in (start..end).step_by(50_000) {
@@ -152,8 +169,9 @@ impl Data {
             content_file(&path, ContentType::Data, FileFormat::Parquet, end - start)
         };
         let mut files = std::thread::scope(|scope| {
-            let halves: Vec<_> =
-                (0..2).map(|half| scope.spawn(move || (half..FILES).step_by(2).map(write).collect::<Vec<_>>())).collect();
+            let halves: Vec<_> = (0..2)
+                .map(|half| scope.spawn(move || (half..FILES).step_by(2).map(write).collect::<Vec<_>>()))
+                .collect();
             halves.into_iter().flat_map(|h| h.join().unwrap()).collect::<Vec<_>>()
         });
         files.sort_by(|a, b| a.file_path.cmp(&b.file_path));
@@ -199,7 +217,8 @@ impl Data {
         let write = |commit: u64| {
             let path = self.dir.path().join(format!("positions-{commit}.parquet"));
             let out = std::fs::File::create(&path).unwrap();
-            let mut writer = ArrowWriter::try_new(out, Arc::clone(&arrow), Some(writer_properties())).unwrap();
+            let mut writer =
+                ArrowWriter::try_new(out, Arc::clone(&arrow), Some(writer_properties())).unwrap();
             let mut total = 0;
             for file in &self.files {
                 let mut random = Random::new(every);
@@ -226,11 +245,17 @@ impl Data {
         let write = |commit: u64| {
             let path = self.dir.path().join(format!("keys-{commit}.parquet"));
             let out = std::fs::File::create(&path).unwrap();
-            let mut writer = ArrowWriter::try_new(out, Arc::clone(&arrow), Some(writer_properties())).unwrap();
+            let mut writer =
+                ArrowWriter::try_new(out, Arc::clone(&arrow), Some(writer_properties())).unwrap();
             let keys: Vec<i64> =
                 (0..orders).filter(|o| o % 100 == 37 && (*o / 100) as u64 % commits == commit).collect();
             let rows = keys.len();
-            writer.write(&RecordBatch::try_new(Arc::clone(&arrow), vec![Arc::new(Int64Array::from(keys))]).unwrap()).unwrap();
+            writer
+                .write(
+                    &RecordBatch::try_new(Arc::clone(&arrow), vec![Arc::new(Int64Array::from(keys))])
+                        .unwrap(),
+                )
+                .unwrap();
             writer.close().unwrap();
             ContentFile {
                 equality_ids: Some(vec![FieldId(1)]),
@@ -285,7 +310,12 @@ impl Data {
         manifest(ManifestContent::Data, &self.files, 1, "data.avro".to_owned());
         for (i, file) in deletes.iter().enumerate() {
             let number = i as i64 + 2;
-            manifest(ManifestContent::Deletes, std::slice::from_ref(file), number, format!("deletes-{i}.avro"));
+            manifest(
+                ManifestContent::Deletes,
+                std::slice::from_ref(file),
+                number,
+                format!("deletes-{i}.avro"),
+            );
         }
         let list_path = dir.join("snap-1.avro");
         std::fs::write(&list_path, list.finish().unwrap()).unwrap();
@@ -319,7 +349,10 @@ impl Data {
     pub async fn session(&self) -> SessionContext {
         let context = SessionContext::new_with_config(SessionConfig::new());
         let files = self.dir.path().join("data");
-        context.register_parquet("raw", files.to_str().unwrap(), ParquetReadOptions::default()).await.unwrap();
+        context
+            .register_parquet("raw", files.to_str().unwrap(), ParquetReadOptions::default())
+            .await
+            .unwrap();
         context
     }
 }

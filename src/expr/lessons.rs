@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use crate::spec::{
-    FieldId, FieldSummary, ListType, Metrics, NestedField, PartitionField, PartitionSpec, PrimitiveType as P,
-    Schema, SchemaId, SpecId, StructType, Transform, Value,
+    FieldId, FieldSummary, ListType, MetricMaps, Metrics, NestedField, PartitionField, PartitionSpec,
+    PrimitiveType as P, Schema, SchemaId, SpecId, StructType, Transform, Value,
 };
 
 use super::properties::{data_file, manifest};
@@ -59,16 +59,16 @@ fn strict(filter: &Predicate, spec: &PartitionSpec) -> String {
 /// Metrics of one column of a file with ten rows.
 fn ten_rows(id: i32, nulls: Option<i64>, bounds: Option<(Value, Value)>) -> crate::spec::ContentFile {
     let id = FieldId(id);
-    let bound = |v: Value| vec![(id, Bytes::from(v.to_bytes().unwrap()))];
+    let bound = |v: Value| [(id, Bytes::from(v.to_bytes().unwrap()))].into();
     let (lower, upper) = bounds.unzip();
-    let metrics = Metrics {
-        value_counts: vec![(id, 10)],
+    let metrics = MetricMaps {
+        value_counts: [(id, 10)].into(),
         null_value_counts: nulls.map(|n| (id, n)).into_iter().collect(),
         lower_bounds: lower.map(bound).unwrap_or_default(),
         upper_bounds: upper.map(bound).unwrap_or_default(),
-        ..Metrics::default()
+        ..MetricMaps::default()
     };
-    data_file(10, metrics)
+    data_file(10, metrics.into())
 }
 
 fn may_match(filter: &Predicate, file: &crate::spec::ContentFile) -> bool {
@@ -90,9 +90,12 @@ fn a_required_child_of_an_optional_struct_can_be_null() {
     assert!(!may_match(&is(7, Test::IsNull), &data_file(10, Metrics::default())));
     // Counted without the null structs.
     let id = FieldId(11);
-    let metrics =
-        Metrics { value_counts: vec![(id, 4)], null_value_counts: vec![(id, 0)], ..Metrics::default() };
-    assert!(may_match(&is(11, Test::IsNull), &data_file(10, metrics)));
+    let metrics = MetricMaps {
+        value_counts: [(id, 4)].into(),
+        null_value_counts: [(id, 0)].into(),
+        ..Default::default()
+    };
+    assert!(may_match(&is(11, Test::IsNull), &data_file(10, metrics.into())));
     assert!(!may_match(&is(11, Test::IsNull), &ten_rows(11, Some(0), None)));
 }
 

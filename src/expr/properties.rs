@@ -8,9 +8,9 @@ use proptest::sample::select;
 use uuid::Uuid;
 
 use crate::spec::{
-    ContentFile, ContentType, FieldId, FieldSummary, FileFormat, ManifestContent, ManifestFile, Metrics,
-    NestedField, PartitionField, PartitionSpec, PartitionValues, PrimitiveType as P, Schema, SchemaId,
-    SequenceNumber, SpecId, Transform, Value,
+    ContentFile, ContentType, FieldId, FieldSummary, FileFormat, ManifestContent, ManifestFile, MetricMaps,
+    Metrics, NestedField, PartitionField, PartitionSpec, PartitionValues, PrimitiveType as P, Schema,
+    SchemaId, SequenceNumber, SpecId, Transform, Value,
 };
 
 use super::oracle::{Zeros, matches, sound_result, test_truth};
@@ -411,31 +411,31 @@ fn truncated(lower: Value, upper: Value, habits: &mut Habits) -> (Value, Option<
 }
 
 fn metrics(rows: &[&Row], habits: &mut Habits) -> Metrics {
-    let mut m = Metrics::default();
+    let mut m = MetricMaps::default();
     for (c, t) in columns().iter().enumerate() {
         let id = FieldId(c as i32 + 1);
         let values = || rows.iter().filter_map(|r| r[c].as_ref());
         if habits.next() || habits.next() {
-            m.value_counts.push((id, rows.len() as i64));
+            m.value_counts.insert(id, rows.len() as i64);
         }
         if habits.next() || habits.next() {
-            m.null_value_counts.push((id, rows.iter().filter(|r| r[c].is_none()).count() as i64));
+            m.null_value_counts.insert(id, rows.iter().filter(|r| r[c].is_none()).count() as i64);
         }
         if matches!(t, P::Float | P::Double) && (habits.next() || habits.next()) {
-            m.nan_value_counts.push((id, values().filter(|v| nan(v)).count() as i64));
+            m.nan_value_counts.insert(id, values().filter(|v| nan(v)).count() as i64);
         }
         let Some((lower, upper)) = bounds(values(), habits) else { continue };
         let (lower, upper) = truncated(lower, upper, habits);
         if habits.next() || habits.next() {
-            m.lower_bounds.push((id, Bytes::from(encode(&lower, habits))));
+            m.lower_bounds.insert(id, Bytes::from(encode(&lower, habits)));
         }
         if let Some(upper) = upper
             && (habits.next() || habits.next())
         {
-            m.upper_bounds.push((id, Bytes::from(encode(&upper, habits))));
+            m.upper_bounds.insert(id, Bytes::from(encode(&upper, habits)));
         }
     }
-    m
+    m.into()
 }
 
 fn summaries(tuples: &[&PartitionValues], fields: usize, habits: &mut Habits) -> Vec<FieldSummary> {
