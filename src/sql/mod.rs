@@ -10,6 +10,7 @@ mod rewrite;
 mod session;
 mod split;
 mod time_travel;
+mod times;
 
 pub use session::{IcebergSql, Script, enable, register, session_state_builder};
 pub use split::{Split, split};

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use datafusion::catalog::{TableProvider, TableProviderFactory};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
@@ -17,6 +18,7 @@ use super::metadata_columns::{self, Hidden};
 use super::parse::{parse, session_dialect};
 use super::split::split;
 use super::time_travel::{Made, Tables, TimeTravelPlanner};
+use super::times::{TimePlanner, align_times};
 use crate::provider::{IcebergTable, IcebergTableFactory};
 use crate::spec::SnapshotSelector;
 
@@ -55,6 +57,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
     let state = context.state_ref();
     let mut state = state.write();
     state.register_relation_planner(planner())?;
+    state.register_expr_planner(Arc::new(TimePlanner))?;
     state.table_factories_mut().insert(FORMAT.to_string(), factory());
     Ok(())
 }
@@ -62,6 +65,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
 /// The same as [`register`] for a session that is still being built.
 pub fn enable(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.relation_planners().get_or_insert_default().insert(0, planner());
+    builder.expr_planners().get_or_insert_default().push(Arc::new(TimePlanner));
     builder.table_factories().get_or_insert_default().insert(FORMAT.to_string(), factory());
     builder
 }
@@ -130,7 +134,7 @@ impl IcebergSql for SessionContext {
             // In a session that was not registered, DataFusion would read current data.
             state.register_relation_planner(planner())?;
         }
-        state.statement_to_plan(statement).await
+        align_times(state.statement_to_plan(statement).await?)
     }
 
     fn iceberg_script<'a>(&'a self, sql: &'a str) -> Script<'a> {
