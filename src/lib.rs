@@ -10,6 +10,7 @@ mod expr;
 mod plan;
 pub mod provider;
 pub mod spec;
+pub mod sql;
 pub mod storage;
 pub mod table;
 

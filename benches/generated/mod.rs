@@ -49,7 +49,10 @@ fn data_file(number: usize, files: usize) -> ContentFile {
     let day = day_of(number, files);
     let rows = 10_000 + (number as i64 * 7919) % 5_000;
     // Spread like hashes, so that it compresses no better than real statistics do.
-    let noise = |salt: u64| (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) ^ salt.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let noise = |salt: u64| {
+        (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)
+            ^ salt.wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    };
     let ids = || (1..=10).map(FieldId);
     let counts = |value: &dyn Fn(FieldId) -> i64| ids().map(|id| (id, value(id))).collect::<BTreeMap<_, _>>();
     let bound = |id: FieldId, upper: bool| -> Bytes {
@@ -153,7 +156,8 @@ pub fn inflate(file: &[u8]) -> usize {
         long(&mut rest);
         let length = long(&mut rest) as usize;
         buffer.clear();
-        total += flate2::read::DeflateDecoder::new(&rest[..length]).read_to_end(&mut buffer).expect("deflate");
+        total +=
+            flate2::read::DeflateDecoder::new(&rest[..length]).read_to_end(&mut buffer).expect("deflate");
         std::hint::black_box(&buffer);
         rest = &rest[length + 16..];
     }

@@ -62,9 +62,9 @@ impl FieldResolution {
             .with_fields(fields)
             .build()
             .map_err(|e| Error::invalid("the file's schema can't be resolved").with_source(e))?;
-        let key_values = file.key_value_metadata().map(|all| {
-            all.iter().filter(|kv| kv.key != ARROW_SCHEMA_KEY).cloned().collect::<Vec<_>>()
-        });
+        let key_values = file
+            .key_value_metadata()
+            .map(|all| all.iter().filter(|kv| kv.key != ARROW_SCHEMA_KEY).cloned().collect::<Vec<_>>());
         let file = FileMetaData::new(
             file.version(),
             file.num_rows(),
@@ -243,6 +243,8 @@ fn rebuild(field: &TypePtr, name: &str, children: Option<Vec<TypePtr>>) -> Resul
         (_, None) => return Ok(Arc::clone(field)),
     };
     built.map(Arc::new).map_err(|e| {
-        Error::invalid("the field can't be resolved").with_source(e).context(format!("field `{}`", field.name()))
+        Error::invalid("the field can't be resolved")
+            .with_source(e)
+            .context(format!("field `{}`", field.name()))
     })
 }

@@ -8,10 +8,8 @@ use parquet::arrow::RowNumber;
 
 use crate::arrow::{to_arrow_field, value_to_scalar};
 use crate::error::Result;
+use crate::spec::{ContentFile, FieldId, NestedField, PrimitiveType, StructType, TableMetadata, Type, Value};
 use crate::table::Table;
-use crate::spec::{
-    ContentFile, FieldId, NestedField, PrimitiveType, StructType, TableMetadata, Type, Value,
-};
 
 /// The path of the row's file, as the table's metadata has it.
 pub const FILE: &str = "_file";
@@ -27,8 +25,7 @@ pub const ROW_ID: &str = "_row_id";
 pub const LAST_UPDATED_SEQUENCE_NUMBER: &str = "_last_updated_sequence_number";
 
 /// All of them, in the order in which they follow a table's own columns.
-pub const METADATA_COLUMNS: [&str; 6] =
-    [FILE, POS, SPEC_ID, PARTITION, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER];
+pub const METADATA_COLUMNS: [&str; 6] = [FILE, POS, SPEC_ID, PARTITION, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER];
 
 pub(crate) const ROW_ID_ID: FieldId = FieldId(i32::MAX - 107);
 pub(crate) const LAST_UPDATED_SEQUENCE_NUMBER_ID: FieldId = FieldId(i32::MAX - 108);
@@ -101,8 +98,9 @@ pub(crate) fn metadata_field(name: &str, unified: &StructType) -> Result<Option<
         POS => Field::new(POS, DataType::Int64, false).with_extension_type(RowNumber),
         SPEC_ID => Field::new(SPEC_ID, DataType::Int32, false),
         PARTITION => partition_field(unified)?,
-        ROW_ID => Field::new(ROW_ID, DataType::Int64, true),
-        LAST_UPDATED_SEQUENCE_NUMBER => Field::new(LAST_UPDATED_SEQUENCE_NUMBER, DataType::Int64, true),
-        _ => return Ok(None),
+        _ => match lineage_fields().iter().find(|f| f.name == name) {
+            Some(field) => to_arrow_field(field)?,
+            None => return Ok(None),
+        },
     })))
 }

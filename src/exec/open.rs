@@ -213,10 +213,14 @@ impl MorselPlanner for Filtered {
         let planners = plan.take_ready_planners().into_iter();
         let mut wrapped = MorselPlan::new()
             .with_morsels(
-                morsels.map(|m| Box::new(FilteredMorsel { morsel: m, filter: Arc::clone(&filter) }) as _).collect(),
+                morsels
+                    .map(|m| Box::new(FilteredMorsel { morsel: m, filter: Arc::clone(&filter) }) as _)
+                    .collect(),
             )
             .with_planners(
-                planners.map(|p| Box::new(Filtered { planner: p, filter: Arc::clone(&filter) }) as _).collect(),
+                planners
+                    .map(|p| Box::new(Filtered { planner: p, filter: Arc::clone(&filter) }) as _)
+                    .collect(),
             );
         if let Some(pending) = plan.take_pending_planner() {
             wrapped.set_pending_planner(async move {

@@ -51,7 +51,15 @@ impl ReaderFactory {
         let size = u64::try_from(file.file_size_in_bytes)
             .map_err(|_| Error::invalid(format!("file_size_in_bytes is {}", file.file_size_in_bytes)))
             .map_err(|e| e.context(format!("file {}", file.file_path)))?;
-        Ok(Reader { factory: self.clone(), store, path, size, file: Arc::clone(file), bytes_scanned, _metrics: None })
+        Ok(Reader {
+            factory: self.clone(),
+            store,
+            path,
+            size,
+            file: Arc::clone(file),
+            bytes_scanned,
+            _metrics: None,
+        })
     }
 }
 

@@ -4,7 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::array::{
+    ArrayRef, BooleanArray, BooleanBufferBuilder, Int64Array, RecordBatch, RecordBatchOptions,
+};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{FieldRef, Schema as ArrowSchema, SchemaRef};
 use datafusion::common::ScalarValue;
@@ -50,13 +52,16 @@ pub(crate) async fn open_rows(
     let output = Arc::new(ArrowSchema::new(
         projection
             .iter()
-            .map(|p| Ok(p.expr.return_field(table_schema.table_schema())?.as_ref().clone().with_name(&p.alias)))
+            .map(|p| {
+                Ok(p.expr.return_field(table_schema.table_schema())?.as_ref().clone().with_name(&p.alias))
+            })
             .collect::<DfResult<Vec<_>>>()?,
     ));
     let wanted = projection.len();
     for name in equality.iter().flat_map(EqualityFilter::key_columns) {
         let index = table_schema.table_schema().index_of(&name)?;
-        projection.push(ProjectionExpr { expr: Arc::new(Column::new(&name, index)), alias: key_alias(&name) });
+        projection
+            .push(ProjectionExpr { expr: Arc::new(Column::new(&name, index)), alias: key_alias(&name) });
     }
     let predicate = open.inner.filter();
     let exprs = projection.iter().map(|p| &p.expr).chain(predicate.iter());
@@ -83,7 +88,8 @@ pub(crate) async fn open_rows(
         .zip(&file.partition_values)
         .map(|(f, v)| (f.name().clone(), v.clone()))
         .collect();
-    let adapt = |expr: Arc<dyn PhysicalExpr>| adapter.rewrite(replace_columns_with_literals(expr, &constants)?);
+    let adapt =
+        |expr: Arc<dyn PhysicalExpr>| adapter.rewrite(replace_columns_with_literals(expr, &constants)?);
     let fields = projection
         .iter()
         .map(|p| Ok(p.expr.return_field(table_schema.table_schema())?.as_ref().clone().with_name(&p.alias)))

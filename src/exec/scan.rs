@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::compute::SortOptions;
 use arrow::datatypes::{FieldRef, Schema as ArrowSchema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::ScalarValue;
@@ -11,11 +12,10 @@ use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, Pa
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchemaBuilder;
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
-use arrow::compute::SortOptions;
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
@@ -24,8 +24,8 @@ use crate::error::{Error, Result};
 use crate::expr::Predicate;
 use crate::plan::{PlanCounters, ScanPlan};
 use crate::spec::{
-    FieldId, FileScanTask, NameMapping, NestedField, NullOrder, PrimitiveType, Schema,
-    SnapshotId, SortDirection, SortOrderId, StructType, Transform, Type,
+    FieldId, FileScanTask, NameMapping, NestedField, NullOrder, PrimitiveType, Schema, SnapshotId,
+    SortDirection, SortOrderId, StructType, Transform, Type,
 };
 use crate::table::Table;
 
@@ -33,8 +33,8 @@ use super::adapter::FileConstants;
 use super::deletes::DeleteLoader;
 use super::field_ids::FieldResolution;
 use super::metadata_columns::{
-    FILE, METADATA_COLUMNS, PARTITION, POS, ROW_ID, SPEC_ID, lineage_fields,
-    metadata_field, partition_value, unified_partition_type,
+    FILE, METADATA_COLUMNS, PARTITION, POS, ROW_ID, SPEC_ID, lineage_fields, metadata_field, partition_value,
+    unified_partition_type,
 };
 use super::reader::ReaderFactory;
 use super::source::{IcebergSource, ScanContext, ScanFile};
@@ -83,7 +83,9 @@ pub(crate) fn build_scan(
     let statistics = {
         let mut known = scan_statistics(&tasks, &layout.schema, &layout.file_schema, &columns);
         let extra = layout.table_schema.table_schema().fields().len() - layout.file_schema.fields().len();
-        known.column_statistics.extend((0..extra).map(|_| datafusion::common::ColumnStatistics::new_unknown()));
+        known
+            .column_statistics
+            .extend((0..extra).map(|_| datafusion::common::ColumnStatistics::new_unknown()));
         known
     };
 
@@ -95,10 +97,8 @@ pub(crate) fn build_scan(
         files.push(layout.file(request.table, task, eager.then_some(columns.as_slice()))?);
     }
 
-    let resolution = FieldResolution {
-        schema: Arc::clone(&layout.schema),
-        name_mapping: name_mapping(request.table)?,
-    };
+    let resolution =
+        FieldResolution { schema: Arc::clone(&layout.schema), name_mapping: name_mapping(request.table)? };
     let mut options = TableParquetOptions {
         global: session.config_options().execution.parquet.clone(),
         ..Default::default()
@@ -283,7 +283,10 @@ impl Layout {
             let comparable = match &self.schema.fields()[index].field_type {
                 Type::Primitive(p) => !matches!(
                     p,
-                    PrimitiveType::Float | PrimitiveType::Double | PrimitiveType::Uuid | PrimitiveType::Unknown
+                    PrimitiveType::Float
+                        | PrimitiveType::Double
+                        | PrimitiveType::Uuid
+                        | PrimitiveType::Unknown
                 ),
                 _ => false,
             };
@@ -347,7 +350,11 @@ fn file_groups(files: Vec<PartitionedFile>, target_partitions: usize) -> Vec<Fil
 
 fn describe(request: &ScanRequest<'_>, counters: &PlanCounters, files: &[PartitionedFile]) -> String {
     let snapshot = request.snapshot_id.map_or_else(|| "none".to_owned(), |id| id.to_string());
-    let limited = if files.len() < counters.files_kept { format!(", files_for_limit={}", files.len()) } else { String::new() };
+    let limited = if files.len() < counters.files_kept {
+        format!(", files_for_limit={}", files.len())
+    } else {
+        String::new()
+    };
     format!(
         "table={}, snapshot={snapshot}, schema_id={}, residual=[{}], {counters}{limited}",
         request.table.name(),

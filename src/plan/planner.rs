@@ -42,7 +42,11 @@ pub(crate) struct ScanPlan {
 /// # Errors
 /// As [`Table::manifest_list`] and [`Table::manifest`]; `DataInvalid` where deletes contradict the
 /// data.
-pub(crate) async fn plan_files(table: &Table, snapshot: &Snapshot, request: &ScanRequest) -> Result<ScanPlan> {
+pub(crate) async fn plan_files(
+    table: &Table,
+    snapshot: &Snapshot,
+    request: &ScanRequest,
+) -> Result<ScanPlan> {
     let list = table.manifest_list(snapshot).await?;
     let mut counters = PlanCounters { manifests: list.len(), ..Default::default() };
     let evaluators = Evaluators::new(table, request, &list)?;

@@ -42,7 +42,9 @@ impl IcebergTableFactory {
             Some(v) if v.eq_ignore_ascii_case("true") => true,
             Some(v) if v.eq_ignore_ascii_case("false") => false,
             Some(v) => {
-                return Err(Error::invalid(format!("option `allow_moved_paths` is true or false, not `{v}`")));
+                return Err(Error::invalid(format!(
+                    "option `allow_moved_paths` is true or false, not `{v}`"
+                )));
             }
         };
         let selector = match (options.remove("snapshot_id"), options.remove("ref")) {

@@ -8,7 +8,6 @@ mod iso_time;
 mod json;
 mod manifest;
 mod manifest_list;
-mod metadata_json;
 mod manifest_list_read;
 mod manifest_list_write;
 mod manifest_partition;
@@ -17,6 +16,7 @@ mod manifest_schema;
 #[cfg(test)]
 mod manifest_tests;
 mod manifest_write;
+mod metadata_json;
 mod metrics;
 pub(crate) mod murmur3;
 mod name_mapping;
@@ -42,7 +42,6 @@ pub use avro::Codec;
 pub use content_file::{ContentFile, ContentType, FileFormat, ManifestEntry, ManifestStatus};
 pub use deletion_vector::{DELETION_VECTOR_BLOB, DeletionVector};
 pub use ids::{FieldId, SchemaId, SequenceNumber, SnapshotId, SortOrderId, SpecId};
-pub use name_mapping::{MappedField, MappedFields, NameMapping};
 pub use manifest::{Manifest, ManifestHeader};
 pub use manifest_list::{
     FieldSummary, ManifestContent, ManifestFile, ManifestList, UNASSIGNED_SEQUENCE_NUMBER,
@@ -50,6 +49,7 @@ pub use manifest_list::{
 pub use manifest_list_write::{ManifestListWriter, ManifestListWriterOptions};
 pub use manifest_write::{ManifestWriter, ManifestWriterOptions};
 pub use metrics::{MetricMaps, Metrics};
+pub use name_mapping::{MappedField, MappedFields, NameMapping};
 pub use partition::{PartitionField, PartitionSpec, PartitionValues};
 pub use scan_task::{DeleteFile, FileScanTask};
 pub use schema::{MAX_NESTING, Schema};

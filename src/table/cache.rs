@@ -99,7 +99,11 @@ impl MetadataCache {
     }
 
     /// The footer of that file, resolved for the schema of that fingerprint, if it is held.
-    pub(crate) async fn footer(&self, file: &(u64, String), fingerprint: u64) -> Option<Arc<ParquetMetaData>> {
+    pub(crate) async fn footer(
+        &self,
+        file: &(u64, String),
+        fingerprint: u64,
+    ) -> Option<Arc<ParquetMetaData>> {
         let key = Key { file: file.clone(), role: Role::Footer(fingerprint) };
         match self.entries.get(&key).await {
             Some(Entry::Footer(footer)) => Some(footer),
@@ -108,7 +112,12 @@ impl MetadataCache {
     }
 
     /// Keeps a footer for [`MetadataCache::footer`].
-    pub(crate) async fn keep_footer(&self, file: (u64, String), fingerprint: u64, footer: Arc<ParquetMetaData>) {
+    pub(crate) async fn keep_footer(
+        &self,
+        file: (u64, String),
+        fingerprint: u64,
+        footer: Arc<ParquetMetaData>,
+    ) {
         self.entries.insert(Key { file, role: Role::Footer(fingerprint) }, Entry::Footer(footer)).await;
     }
 

@@ -121,8 +121,7 @@ fn dropped_column_name(id: FieldId) -> String {
 fn at_path(batch: &RecordBatch, path: &[String], data_type: &DataType) -> Result<ArrayRef> {
     let lacks = || Error::invalid(format!("the scan lacks the key column {}", path.join(".")));
     let mut names = path.iter();
-    let mut array =
-        Arc::clone(batch.column_by_name(names.next().ok_or_else(lacks)?).ok_or_else(lacks)?);
+    let mut array = Arc::clone(batch.column_by_name(names.next().ok_or_else(lacks)?).ok_or_else(lacks)?);
     for name in names {
         let parent = array.as_struct_opt().ok_or_else(lacks)?;
         let child = parent.column_by_name(name).ok_or_else(lacks)?;
@@ -263,13 +262,13 @@ fn integers(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let [column] = columns else {
         return Err(Error::invalid("a key of one column has several"));
     };
-    let as_long = |array: &ArrayRef| {
-        arrow::compute::cast(array, &DataType::Int64).map_err(unreadable)
-    };
+    let as_long = |array: &ArrayRef| arrow::compute::cast(array, &DataType::Int64).map_err(unreadable);
     match column.data_type() {
         DataType::Int64 => Ok(Arc::clone(column)),
-        DataType::Date32 => as_long(&(Arc::new(column.as_primitive::<arrow::datatypes::Date32Type>()
-            .reinterpret_cast::<Int32Type>()) as ArrayRef)),
+        DataType::Date32 => as_long(
+            &(Arc::new(column.as_primitive::<arrow::datatypes::Date32Type>().reinterpret_cast::<Int32Type>())
+                as ArrayRef),
+        ),
         _ => as_long(column),
     }
 }

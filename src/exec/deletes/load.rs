@@ -13,8 +13,8 @@ use tokio::sync::OnceCell;
 
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::spec::{
-    ContentFile, ContentType, DeleteFile, DeletionVector, FieldId, FileScanTask, NestedField, PartitionValues,
-    PrimitiveType, Schema, SchemaId, SpecId,
+    ContentFile, ContentType, DeleteFile, DeletionVector, FieldId, FileScanTask, NestedField,
+    PartitionValues, PrimitiveType, Schema, SchemaId, SpecId,
 };
 use crate::table::Table;
 
@@ -84,7 +84,9 @@ impl DeleteLoader {
         let mut key_schemas = HashMap::new();
         let mut seen = std::collections::HashSet::new();
         for delete in tasks.iter().flat_map(|t| &t.deletes) {
-            if delete.file.content != ContentType::EqualityDeletes || !seen.insert(delete.file.file_path.as_str()) {
+            if delete.file.content != ContentType::EqualityDeletes
+                || !seen.insert(delete.file.file_path.as_str())
+            {
                 continue;
             }
             let group = key_group(table, &delete.file)?;
@@ -185,11 +187,12 @@ impl DeleteLoader {
         // Rows come sorted by path: the vector at hand is looked up once a run.
         let mut current: Option<(String, String)> = None;
         read_file(&self.table, file, &resolution, self.bytes_scanned.clone(), |batch| {
-            let (Some(paths), Some(numbers)) = (
-                batch.column(0).as_string_view_opt(),
-                batch.column(1).as_primitive_opt::<Int64Type>(),
-            ) else {
-                return Err(Error::invalid("columns `file_path` and `pos` have other types than the spec says"));
+            let (Some(paths), Some(numbers)) =
+                (batch.column(0).as_string_view_opt(), batch.column(1).as_primitive_opt::<Int64Type>())
+            else {
+                return Err(Error::invalid(
+                    "columns `file_path` and `pos` have other types than the spec says",
+                ));
             };
             for row in 0..batch.num_rows() {
                 let path = paths.value(row);
@@ -243,9 +246,10 @@ impl DeleteLoader {
         let resolution = FieldResolution { schema: Arc::clone(schema.schema()), name_mapping: None };
         for delete in files {
             let before = set.memory();
-            let read = read_file(&self.table, &delete.file, &resolution, self.bytes_scanned.clone(), |batch| {
-                set.insert(&batch, delete.sequence_number)
-            });
+            let read =
+                read_file(&self.table, &delete.file, &resolution, self.bytes_scanned.clone(), |batch| {
+                    set.insert(&batch, delete.sequence_number)
+                });
             read.await.context(|| format!("equality delete file {}", delete.file.file_path))?;
             let grown = set.memory().saturating_sub(before);
             self.grow(grown as u64, 1)?;
@@ -257,8 +261,11 @@ impl DeleteLoader {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(things.saturating_mul(64));
         let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.try_grow(bytes).map_err(|e| {
-            Error::new(ErrorKind::Unsupported, "the deletes of this query don't fit in its memory pool; raise the limit")
-                .with_source(e)
+            Error::new(
+                ErrorKind::Unsupported,
+                "the deletes of this query don't fit in its memory pool; raise the limit",
+            )
+            .with_source(e)
         })
     }
 }
@@ -272,7 +279,9 @@ impl std::fmt::Debug for DeleteLoader {
 fn key_group(table: &Table, file: &ContentFile) -> Result<KeyGroup> {
     let mut ids = file.equality_ids.clone().unwrap_or_default();
     if ids.is_empty() {
-        return Err(Error::invalid("equality_ids is missing").context(format!("delete file {}", file.file_path)));
+        return Err(
+            Error::invalid("equality_ids is missing").context(format!("delete file {}", file.file_path))
+        );
     }
     ids.sort_unstable();
     ids.dedup();

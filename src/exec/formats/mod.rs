@@ -21,13 +21,25 @@ pub(crate) struct OpenedFile {
 }
 
 pub(crate) async fn open_avro(
-    _: Arc<dyn ObjectStore>, _: Path, _: u64, _: &Schema, _: Option<&NameMapping>, _: &HashSet<String>, _: usize,
+    _: Arc<dyn ObjectStore>,
+    _: Path,
+    _: u64,
+    _: &Schema,
+    _: Option<&NameMapping>,
+    _: &HashSet<String>,
+    _: usize,
 ) -> Result<OpenedFile> {
     Err(Error::unsupported("Avro files"))
 }
 
 pub(crate) async fn open_orc(
-    _: Arc<dyn ObjectStore>, _: Path, _: u64, _: &Schema, _: Option<&NameMapping>, _: &HashSet<String>, _: usize,
+    _: Arc<dyn ObjectStore>,
+    _: Path,
+    _: u64,
+    _: &Schema,
+    _: Option<&NameMapping>,
+    _: &HashSet<String>,
+    _: usize,
 ) -> Result<OpenedFile> {
     Err(Error::unsupported("ORC files"))
 }
