@@ -3,6 +3,8 @@
 //!
 //! `cargo bench --bench manifest`
 
+#![allow(clippy::expect_used)]
+
 use std::hint::black_box;
 use std::io::Cursor;
 

@@ -1,14 +1,17 @@
 //! A table as large as a benchmark wants it, made by the crate's own writers: metrics on ten
 //! columns, partitioned by day over ten years, deflate. No data files are written.
 
+#![allow(dead_code, clippy::expect_used)] // Each bench uses what it needs.
+
 use std::collections::BTreeMap;
 use std::io::Read;
 
 use bytes::Bytes;
 use icefloe::spec::{
-    Codec, ContentFile, ContentType, FieldId, FileFormat, ManifestContent, ManifestFile, ManifestWriter,
-    ManifestWriterOptions, MetricMaps, NestedField, PartitionField, PartitionSpec, PrimitiveType, Schema,
-    SchemaId, SnapshotId, SortOrderId, SpecId, Transform, Value,
+    Codec, ContentFile, ContentType, FieldId, FileFormat, ManifestContent, ManifestFile, ManifestListWriter,
+    ManifestListWriterOptions, ManifestWriter, ManifestWriterOptions, MetricMaps, NestedField,
+    PartitionField, PartitionSpec, PrimitiveType, Schema, SchemaId, SequenceNumber, SnapshotId, SortOrderId,
+    SpecId, Transform, Value,
 };
 
 /// The first day, 2015-01-01, in days since 1970.
@@ -162,4 +165,58 @@ pub fn inflate(file: &[u8]) -> usize {
         rest = &rest[length + 16..];
     }
     total
+}
+
+/// Writes a table of that many files, evenly in that many manifests, into an empty directory.
+/// Gives the bytes of its manifests.
+pub fn table(directory: &std::path::Path, files: usize, manifests: usize) -> Vec<Bytes> {
+    let metadata = directory.join("metadata");
+    std::fs::create_dir_all(&metadata).expect("a directory");
+    let path = |name: String| metadata.join(name).to_str().expect("UTF-8").to_owned();
+    let mut list = ManifestListWriter::new(ManifestListWriterOptions {
+        format_version: 2,
+        snapshot_id: SnapshotId(1),
+        parent_snapshot_id: None,
+        sequence_number: SequenceNumber(1),
+        first_row_id: None,
+        codec: Codec::Deflate,
+    })
+    .expect("a manifest list");
+    let mut all = Vec::with_capacity(manifests);
+    for n in 0..manifests {
+        let range = files * n / manifests..files * (n + 1) / manifests;
+        let (bytes, file) = manifest(range, files, path(format!("{n:04}-m0.avro")));
+        std::fs::write(&file.manifest_path, &bytes).expect("a manifest");
+        list.add(&file).expect("a manifest");
+        all.push(bytes);
+    }
+    let list_path = path("snap-1-1.avro".into());
+    std::fs::write(&list_path, list.finish().expect("a manifest list")).expect("a manifest list");
+    let json = serde_json::json!({
+        "format-version": 2,
+        "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",
+        "location": directory,
+        "last-sequence-number": 1,
+        "last-updated-ms": 1_700_000_000_000i64,
+        "last-column-id": 10,
+        "schemas": [schema().to_json().expect("a schema")],
+        "current-schema-id": 0,
+        "partition-specs": [spec().to_json()],
+        "default-spec-id": 0,
+        "last-partition-id": 1000,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "current-snapshot-id": 1,
+        "snapshots": [{
+            "snapshot-id": 1,
+            "sequence-number": 1,
+            "timestamp-ms": 1_700_000_000_000i64,
+            "manifest-list": list_path,
+            "summary": {"operation": "append"},
+            "schema-id": 0,
+        }],
+        "refs": {"main": {"snapshot-id": 1, "type": "branch"}},
+    });
+    std::fs::write(path("v1.metadata.json".into()), json.to_string()).expect("metadata");
+    all
 }
