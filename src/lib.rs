@@ -17,3 +17,11 @@ pub mod table;
 pub use error::{Error, ErrorKind, Result, ResultExt};
 pub use exec::METADATA_COLUMNS;
 pub use provider::{IcebergTable, IcebergTableFactory};
+
+/// The README's code runs as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[cfg(test)]
+mod layers;
