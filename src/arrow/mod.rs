@@ -1,8 +1,9 @@
 //! The only place where Iceberg's types and values meet Arrow's.
 
 mod literal_place;
-#[allow(dead_code)] // until the planner uses it
 mod predicate;
+#[cfg(test)]
+mod predicate_tests;
 mod schema;
 mod transform;
 mod transform_function;
@@ -14,7 +15,6 @@ pub use schema::{
 pub use transform::transform_array;
 pub use transform_function::TransformFunction;
 
-#[allow(unused_imports)] // until the planner uses it
 pub(crate) use predicate::{Converted, to_predicate};
 pub(crate) use schema::{ensure_supported, field_id, to_arrow_field};
 pub(crate) use value::{array_value, scalar_to_value, value_to_scalar, values_to_array};

@@ -2,7 +2,10 @@
 
 mod counters;
 mod delete_index;
+mod evaluators;
 mod planner;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use counters::PlanCounters;
 pub(crate) use planner::{ScanPlan, ScanRequest, plan_files};

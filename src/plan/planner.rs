@@ -1,21 +1,21 @@
 //! Reads the manifests that can match, and picks files from them.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::error::{Error, Result, ResultExt};
-use crate::expr::{ManifestEvaluator, MetricsEvaluator, PartitionEvaluator, Predicate};
+use crate::expr::Predicate;
 use crate::spec::{
-    DeleteFile, FieldId, FileScanTask, Manifest, ManifestContent, ManifestFile, PrimitiveType, Schema,
-    Snapshot, SpecId, Type,
+    DeleteFile, FieldId, FileScanTask, ManifestContent, ManifestEntry, ManifestFile, PrimitiveType, Schema,
+    SequenceNumber, Snapshot, SpecId, Type,
 };
 use crate::table::Table;
 
 use super::counters::PlanCounters;
 use super::delete_index::{DeleteIndex, DeleteScope};
+use super::evaluators::{Evaluators, Picked};
 
 /// How many manifests are read at a time.
 const CONCURRENT_MANIFESTS: usize = 16;
@@ -49,120 +49,63 @@ pub(crate) async fn plan_files(
 ) -> Result<ScanPlan> {
     let list = table.manifest_list(snapshot).await?;
     let mut counters = PlanCounters { manifests: list.len(), ..Default::default() };
-    let evaluators = Evaluators::new(table, request, &list)?;
+    let evaluators = Arc::new(Evaluators::new(table, request, &list)?);
     let kept: Vec<&ManifestFile> = list.iter().filter(|m| evaluators.may_match(m)).collect();
     counters.manifests_skipped = list.len() - kept.len();
 
-    let reads: Vec<_> = kept.iter().map(|m| read_manifest(table.clone(), (*m).clone())).collect();
-    let manifests: Vec<Arc<Manifest>> =
-        stream::iter(reads).buffered(CONCURRENT_MANIFESTS).try_collect().await?;
+    let reads: Vec<_> =
+        kept.iter().map(|m| read_manifest(table.clone(), (*m).clone(), Arc::clone(&evaluators))).collect();
+    let picked: Vec<Picked> = stream::iter(reads).buffered(CONCURRENT_MANIFESTS).try_collect().await?;
 
+    let of = |content| picked.iter().filter(move |p| p.manifest.content == content);
     let mut deletes = Vec::new();
-    for (file, manifest) in kept.iter().zip(&manifests) {
-        if file.content == ManifestContent::Deletes {
-            deletes.extend(live_deletes(manifest, evaluators.of(manifest.spec_id)));
+    for picked in of(ManifestContent::Deletes) {
+        for entry in picked.entries() {
+            let sequence_number = sequence_number(entry)?;
+            deletes.push(DeleteFile { file: Arc::clone(&entry.data_file), sequence_number });
         }
     }
     counters.delete_files = deletes.len();
     let index = DeleteIndex::new(deletes, table).context(|| format!("table {}", table.name()))?;
 
-    let mut tasks = Vec::new();
-    for (file, manifest) in kept.iter().zip(&manifests) {
-        if file.content != ManifestContent::Data {
-            continue;
-        }
-        let evaluator = evaluators.of(manifest.spec_id);
-        for entry in manifest.entries.iter().filter(|e| e.is_live()) {
-            counters.files += 1;
+    let mut tasks = Vec::with_capacity(of(ManifestContent::Data).map(|p| p.kept.len()).sum());
+    for picked in of(ManifestContent::Data) {
+        counters.files += picked.live;
+        counters.files_skipped_by_partition += picked.skipped_by_partition;
+        counters.files_skipped_by_metrics += picked.skipped_by_metrics;
+        for entry in picked.entries() {
             let data_file = &entry.data_file;
-            if let Some(e) = evaluator
-                && !e.partition.may_match(&data_file.partition)
-            {
-                counters.files_skipped_by_partition += 1;
-                continue;
-            }
-            if !evaluators.metrics.may_match(data_file) {
-                counters.files_skipped_by_metrics += 1;
-                continue;
-            }
-            let sequence_number = entry.sequence_number.unwrap_or_default();
-            tasks.push(FileScanTask {
-                deletes: index.for_file(data_file, sequence_number, table)?,
-                data_file: Arc::clone(data_file),
-                sequence_number,
-            });
+            let (sequence_number, deletes) = if index.is_empty() {
+                // Rows inherit it, but nothing depends on it.
+                (entry.sequence_number.unwrap_or_default(), Vec::new())
+            } else {
+                let number = sequence_number(entry)?;
+                (number, index.for_file(data_file, number, table)?)
+            };
+            tasks.push(FileScanTask { deletes, data_file: Arc::clone(data_file), sequence_number });
         }
     }
     counters.files_kept = tasks.len();
     Ok(ScanPlan { tasks, counters })
 }
 
-/// On a task of its own, so that all cores decode.
-async fn read_manifest(table: Table, file: ManifestFile) -> Result<Arc<Manifest>> {
-    let load = async move { table.manifest(&file).await };
+/// Which deletes apply hangs on it: a guess would lose rows or bring them back.
+pub(super) fn sequence_number(entry: &ManifestEntry) -> Result<SequenceNumber> {
+    entry.sequence_number.ok_or_else(|| {
+        Error::invalid("its manifest entry has no sequence number, and has none to inherit")
+            .context(format!("file {}", entry.data_file.file_path))
+    })
+}
+
+/// Reads a manifest and picks from it, on a task of its own, so that all cores do so.
+async fn read_manifest(table: Table, file: ManifestFile, evaluators: Arc<Evaluators>) -> Result<Picked> {
+    let load = async move { Ok(evaluators.pick(table.manifest(&file).await?)) };
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => {
             let joined = runtime.spawn(load).await;
             joined.map_err(|e| Error::invalid("reading a manifest was cut off").with_source(e))?
         }
         Err(_) => load.await,
-    }
-}
-
-fn live_deletes(manifest: &Manifest, evaluator: Option<&SpecEvaluators>) -> Vec<DeleteFile> {
-    let live = manifest.entries.iter().filter(|e| e.is_live());
-    let kept = live.filter(|e| evaluator.is_none_or(|s| s.partition.may_match(&e.data_file.partition)));
-    kept.map(|e| DeleteFile {
-        file: Arc::clone(&e.data_file),
-        sequence_number: e.sequence_number.unwrap_or_default(),
-    })
-    .collect()
-}
-
-/// The filter, made ready for every spec of the snapshot's manifests.
-struct Evaluators {
-    specs: HashMap<SpecId, SpecEvaluators>,
-    metrics: MetricsEvaluator,
-}
-
-struct SpecEvaluators {
-    manifest: ManifestEvaluator,
-    partition: PartitionEvaluator,
-}
-
-impl Evaluators {
-    fn new(table: &Table, request: &ScanRequest, list: &[ManifestFile]) -> Result<Self> {
-        let (filter, schema) = (&request.filter, &request.schema);
-        let mut specs = HashMap::new();
-        for manifest in list {
-            let id = manifest.partition_spec_id;
-            if specs.contains_key(&id) {
-                continue;
-            }
-            let spec = table.metadata().partition_specs.get(&id).ok_or_else(|| {
-                Error::invalid(format!("the table's metadata has no partition spec {id}"))
-                    .context(format!("manifest {}", manifest.manifest_path))
-                    .context(format!("table {}", table.name()))
-            })?;
-            specs.insert(
-                id,
-                SpecEvaluators {
-                    manifest: ManifestEvaluator::new(filter, spec, schema),
-                    partition: PartitionEvaluator::new(filter, spec, schema),
-                },
-            );
-        }
-        Ok(Self { specs, metrics: MetricsEvaluator::new(filter, schema) })
-    }
-
-    fn of(&self, spec: SpecId) -> Option<&SpecEvaluators> {
-        self.specs.get(&spec)
-    }
-
-    /// Stage 1. Counts that the writer left out are unknown, not zero.
-    fn may_match(&self, manifest: &ManifestFile) -> bool {
-        let is_empty = manifest.added_files_count == Some(0) && manifest.existing_files_count == Some(0);
-        !is_empty && self.of(manifest.partition_spec_id).is_none_or(|e| e.manifest.may_match(manifest))
     }
 }
 
