@@ -8,11 +8,11 @@ mod iso_time;
 mod json;
 mod manifest;
 mod manifest_list;
-mod metadata_json;
 mod manifest_list_read;
 mod manifest_partition;
 mod manifest_read;
 mod manifest_schema;
+mod metadata_json;
 mod metrics;
 pub(crate) mod murmur3;
 mod name_mapping;
@@ -37,12 +37,12 @@ mod value_json;
 pub use content_file::{ContentFile, ContentType, FileFormat, ManifestEntry, ManifestStatus};
 pub use deletion_vector::{DELETION_VECTOR_BLOB, DeletionVector};
 pub use ids::{FieldId, SchemaId, SequenceNumber, SnapshotId, SortOrderId, SpecId};
-pub use name_mapping::{MappedField, MappedFields, NameMapping};
 pub use manifest::{Manifest, ManifestHeader};
 pub use manifest_list::{
     FieldSummary, ManifestContent, ManifestFile, ManifestList, UNASSIGNED_SEQUENCE_NUMBER,
 };
 pub use metrics::{MetricMaps, Metrics};
+pub use name_mapping::{MappedField, MappedFields, NameMapping};
 pub use partition::{PartitionField, PartitionSpec, PartitionValues};
 pub use scan_task::{DeleteFile, FileScanTask};
 pub use schema::{MAX_NESTING, Schema};
