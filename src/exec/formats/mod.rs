@@ -7,6 +7,8 @@
 mod avro;
 mod orc;
 mod resolve;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -5,5 +5,7 @@
 mod column;
 mod file;
 mod plan;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use file::open_avro;
