@@ -18,3 +18,5 @@ pub use transform_function::TransformFunction;
 pub(crate) use predicate::to_predicate;
 pub(crate) use schema::{ensure_supported, to_arrow_field};
 pub(crate) use value::value_to_scalar;
+#[cfg(test)]
+pub(crate) use value::{array_value, values_to_array};
