@@ -61,3 +61,18 @@ async fn rows_keep_their_order_in_batches() {
     let rows = ask.rows("lz4-1.orc", testdata("no_ids/lz4-1.orc")).await.unwrap();
     assert_eq!(rows, expected("no_ids"));
 }
+
+#[tokio::test]
+async fn stripes_follow_each_other() {
+    let schema = Schema::new(
+        0.into(),
+        vec![NestedField::required(1, "id", P::Long), NestedField::optional(2, "s", P::String)],
+        vec![],
+    )
+    .unwrap();
+    let bytes = testdata("no_ids/stripes.orc");
+    let rows = Ask::all(&schema).rows("stripes.orc", bytes).await.unwrap();
+    let text = |i: usize| (i % 7 != 0).then(|| format!("row {}{}", i * i, "!".repeat(5000)));
+    let wanted: Vec<Json> = (0..900).map(|i| serde_json::json!([i, text(i)])).collect();
+    assert_eq!(rows, wanted);
+}
