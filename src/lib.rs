@@ -10,9 +10,18 @@ mod expr;
 mod plan;
 pub mod provider;
 pub mod spec;
+pub mod sql;
 pub mod storage;
 pub mod table;
 
 pub use error::{Error, ErrorKind, Result, ResultExt};
 pub use exec::METADATA_COLUMNS;
 pub use provider::{IcebergTable, IcebergTableFactory};
+
+/// The README's code runs as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+#[cfg(test)]
+mod layers;

@@ -101,7 +101,8 @@ impl Adapter {
         physical: &Field,
     ) -> Arc<dyn PhysicalExpr> {
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(&field.name, index));
-        if nested::same_layout(physical.data_type(), logical.data_type()) && physical.data_type() == logical.data_type()
+        if nested::same_layout(physical.data_type(), logical.data_type())
+            && physical.data_type() == logical.data_type()
         {
             return column;
         }
@@ -138,7 +139,8 @@ impl Adapter {
             .index_of(POS)
             .map_err(|e| Error::invalid("row ids need positions").with_source(e))?;
         let position: Arc<dyn PhysicalExpr> = Arc::new(Column::new(POS, index));
-        let inherited: Arc<dyn PhysicalExpr> = Arc::new(BinaryExpr::new(lit(first), Operator::Plus, position));
+        let inherited: Arc<dyn PhysicalExpr> =
+            Arc::new(BinaryExpr::new(lit(first), Operator::Plus, position));
         Ok(match stored {
             None => inherited,
             Some(stored) => coalesce(stored, inherited)?,
@@ -162,7 +164,8 @@ impl Adapter {
 fn coalesce(first: Arc<dyn PhysicalExpr>, second: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
     let present: Arc<dyn PhysicalExpr> = Arc::new(IsNotNullExpr::new(Arc::clone(&first)));
     let case = CaseExpr::try_new(None, vec![(present, first)], Some(second));
-    case.map(|c| Arc::new(c) as _).map_err(|e| Error::invalid("a row lineage column has the wrong type").with_source(e))
+    case.map(|c| Arc::new(c) as _)
+        .map_err(|e| Error::invalid("a row lineage column has the wrong type").with_source(e))
 }
 
 /// Reads a nested column of a file as the table's field; see [`nested::read_as`].

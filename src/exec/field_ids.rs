@@ -6,6 +6,7 @@
 //! have get names that no table column has. From there on names mean ids, at any depth.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use parquet::basic::Repetition;
@@ -29,6 +30,21 @@ pub(crate) struct FieldResolution {
 }
 
 impl FieldResolution {
+    /// Equal for resolutions that give a file's fields the same names.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        fn hash_fields(fields: &[&NestedField], hasher: &mut DefaultHasher) {
+            fields.len().hash(hasher);
+            for field in fields {
+                (field.id, &field.name, std::mem::discriminant(&field.field_type)).hash(hasher);
+                hash_fields(&field.field_type.children(), hasher);
+            }
+        }
+        let mut hasher = DefaultHasher::new();
+        hash_fields(&self.schema.fields().iter().collect::<Vec<_>>(), &mut hasher);
+        self.name_mapping.as_ref().map(|m| m.to_json().to_string()).hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// The footer, with the names that the table has for the file's fields.
     ///
     /// # Errors
@@ -46,9 +62,9 @@ impl FieldResolution {
             .with_fields(fields)
             .build()
             .map_err(|e| Error::invalid("the file's schema can't be resolved").with_source(e))?;
-        let key_values = file.key_value_metadata().map(|all| {
-            all.iter().filter(|kv| kv.key != ARROW_SCHEMA_KEY).cloned().collect::<Vec<_>>()
-        });
+        let key_values = file
+            .key_value_metadata()
+            .map(|all| all.iter().filter(|kv| kv.key != ARROW_SCHEMA_KEY).cloned().collect::<Vec<_>>());
         let file = FileMetaData::new(
             file.version(),
             file.num_rows(),
@@ -227,6 +243,8 @@ fn rebuild(field: &TypePtr, name: &str, children: Option<Vec<TypePtr>>) -> Resul
         (_, None) => return Ok(Arc::clone(field)),
     };
     built.map(Arc::new).map_err(|e| {
-        Error::invalid("the field can't be resolved").with_source(e).context(format!("field `{}`", field.name()))
+        Error::invalid("the field can't be resolved")
+            .with_source(e)
+            .context(format!("field `{}`", field.name()))
     })
 }

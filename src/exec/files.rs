@@ -8,8 +8,8 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::metrics::Count;
 use futures::{StreamExt, TryStreamExt};
-use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::arrow::ProjectionMask;
+use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::errors::ParquetError;
 
 use crate::arrow::to_arrow_schema;
@@ -38,7 +38,9 @@ pub(crate) async fn open_file(
     bytes_scanned: Count,
 ) -> Result<OpenedFile> {
     let opened = match file.file_format {
-        FileFormat::Parquet => open_parquet(table, file, resolution, columns, batch_size, bytes_scanned).await,
+        FileFormat::Parquet => {
+            open_parquet(table, file, resolution, columns, batch_size, bytes_scanned).await
+        }
         FileFormat::Puffin => Err(Error::unsupported("a Puffin file holds no rows")),
         FileFormat::Avro | FileFormat::Orc => {
             let (_, store, path) = table.store(&file.file_path)?;

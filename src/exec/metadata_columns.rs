@@ -6,11 +6,10 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
 use parquet::arrow::RowNumber;
 
-use crate::arrow::{to_arrow_type, value_to_scalar};
+use crate::arrow::{to_arrow_field, value_to_scalar};
 use crate::error::Result;
-use crate::spec::{
-    ContentFile, FieldId, NestedField, PrimitiveType, StructType, TableMetadata, Type, Value,
-};
+use crate::spec::{ContentFile, FieldId, NestedField, PrimitiveType, StructType, TableMetadata, Type, Value};
+use crate::table::Table;
 
 /// The path of the row's file, as the table's metadata has it.
 pub const FILE: &str = "_file";
@@ -26,8 +25,7 @@ pub const ROW_ID: &str = "_row_id";
 pub const LAST_UPDATED_SEQUENCE_NUMBER: &str = "_last_updated_sequence_number";
 
 /// All of them, in the order in which they follow a table's own columns.
-pub const METADATA_COLUMNS: [&str; 6] =
-    [FILE, POS, SPEC_ID, PARTITION, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER];
+pub const METADATA_COLUMNS: [&str; 6] = [FILE, POS, SPEC_ID, PARTITION, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER];
 
 pub(crate) const ROW_ID_ID: FieldId = FieldId(i32::MAX - 107);
 pub(crate) const LAST_UPDATED_SEQUENCE_NUMBER_ID: FieldId = FieldId(i32::MAX - 108);
@@ -46,10 +44,10 @@ pub(crate) fn lineage_fields() -> [NestedField; 2] {
 
 /// The type of `_partition`: every partition field that any spec of the table has, by id, newest
 /// name first.
-pub(crate) fn unified_partition_type(metadata: &TableMetadata) -> StructType {
+pub(crate) fn unified_partition_type(table: &Table) -> Result<StructType> {
     let mut fields: Vec<NestedField> = Vec::new();
-    for spec in metadata.partition_specs.values().rev() {
-        for field in metadata.partition_type(spec).fields {
+    for id in table.metadata().partition_specs.keys().rev() {
+        for field in table.partition_type(*id)?.fields.iter().cloned() {
             match fields.iter_mut().find(|f| f.id == field.id) {
                 // A field whose source was dropped is void in newer v1 specs.
                 Some(known) if known.field_type == Type::Primitive(PrimitiveType::Unknown) => *known = field,
@@ -67,7 +65,7 @@ pub(crate) fn unified_partition_type(metadata: &TableMetadata) -> StructType {
             names.insert(field.name.clone());
         }
     }
-    StructType::new(fields)
+    Ok(StructType::new(fields))
 }
 
 /// A file's value of `_partition`.
@@ -83,8 +81,14 @@ pub(crate) fn partition_value(
         value.is_of(&field.field_type).then_some(value)
     });
     let value = Value::Struct(values.collect());
-    let data_type = to_arrow_type(&Type::Struct(unified.clone()))?;
-    value_to_scalar(Some(&value), &Type::Struct(unified.clone()), &data_type)
+    let field = partition_field(unified)?;
+    value_to_scalar(Some(&value), &Type::Struct(unified.clone()), field.data_type())
+}
+
+fn partition_field(unified: &StructType) -> Result<Field> {
+    /// As reserved for the column (spec, "Reserved Field IDs").
+    const PARTITION_ID: i32 = i32::MAX - 5;
+    to_arrow_field(&NestedField::optional(PARTITION_ID, PARTITION, unified.clone()))
 }
 
 /// The Arrow field of a metadata column; `None` for other names.
@@ -93,9 +97,10 @@ pub(crate) fn metadata_field(name: &str, unified: &StructType) -> Result<Option<
         FILE => Field::new(FILE, DataType::Utf8View, false),
         POS => Field::new(POS, DataType::Int64, false).with_extension_type(RowNumber),
         SPEC_ID => Field::new(SPEC_ID, DataType::Int32, false),
-        PARTITION => Field::new(PARTITION, to_arrow_type(&Type::Struct(unified.clone()))?, true),
-        ROW_ID => Field::new(ROW_ID, DataType::Int64, true),
-        LAST_UPDATED_SEQUENCE_NUMBER => Field::new(LAST_UPDATED_SEQUENCE_NUMBER, DataType::Int64, true),
-        _ => return Ok(None),
+        PARTITION => partition_field(unified)?,
+        _ => match lineage_fields().iter().find(|f| f.name == name) {
+            Some(field) => to_arrow_field(field)?,
+            None => return Ok(None),
+        },
     })))
 }

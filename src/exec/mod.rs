@@ -1,10 +1,15 @@
 //! The read side: a planned scan as one DataFusion plan node.
 
 mod adapter;
+mod deletes;
 mod field_ids;
+mod files;
+mod formats;
 mod metadata_columns;
 mod nested;
+mod open;
 mod reader;
+mod rows;
 mod scan;
 mod source;
 mod statistics;

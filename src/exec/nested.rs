@@ -6,7 +6,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, ListArray, MapArray, StructArray, new_null_array,
+};
+use arrow::buffer::NullBuffer;
+use arrow::compute::kernels::nullif::nullif;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
@@ -54,7 +58,8 @@ fn convert(array: &ArrayRef, field_type: &Type, target: &DataType) -> Result<Arr
             for (child, target) in s.fields.iter().zip(fields) {
                 columns.push(match source.column_by_name(&child.name) {
                     Some(column) => read_as(column, child, target)?,
-                    None => missing(child, target, array.len())?,
+                    // Readers of a child alone don't ask whether its struct is null.
+                    None => hidden_by(source.nulls(), missing(child, target, array.len())?)?,
                 });
             }
             let built = StructArray::try_new_with_length(
@@ -101,6 +106,17 @@ fn convert(array: &ArrayRef, field_type: &Type, target: &DataType) -> Result<Arr
             cast_with_options(array, target, &options).map_err(|e| mismatch().with_source(e))
         }
         _ => Err(mismatch()),
+    }
+}
+
+/// The array with nulls wherever its struct is null.
+fn hidden_by(parent: Option<&NullBuffer>, array: ArrayRef) -> Result<ArrayRef> {
+    match parent {
+        Some(nulls) if nulls.null_count() > 0 && array.data_type() != &DataType::Null => {
+            let hidden = BooleanArray::new(!nulls.inner(), None);
+            nullif(&array, &hidden).map_err(not_built)
+        }
+        _ => Ok(array),
     }
 }
 

@@ -51,7 +51,15 @@ impl ReaderFactory {
         let size = u64::try_from(file.file_size_in_bytes)
             .map_err(|_| Error::invalid(format!("file_size_in_bytes is {}", file.file_size_in_bytes)))
             .map_err(|e| e.context(format!("file {}", file.file_path)))?;
-        Ok(Reader { factory: self.clone(), store, path, size, file: Arc::clone(file), bytes_scanned, _metrics: None })
+        Ok(Reader {
+            factory: self.clone(),
+            store,
+            path,
+            size,
+            file: Arc::clone(file),
+            bytes_scanned,
+            _metrics: None,
+        })
     }
 }
 
@@ -172,11 +180,11 @@ impl AsyncFileReader for Reader {
                 .resolve(&self.file.file_path)
                 .and_then(|location| table.storage().cache_key(&location))
                 .map_err(|e| ParquetError::External(Box::new(e)))?;
-            if let Some(found) = cache.parquet_footer(&key, fingerprint) {
+            if let Some(found) = cache.footer(&key, fingerprint).await {
                 return Ok(found);
             }
             let metadata = Arc::new(self.load(page_index).await?);
-            cache.put_parquet_footer(key, fingerprint, Arc::clone(&metadata));
+            cache.keep_footer(key, fingerprint, Arc::clone(&metadata)).await;
             Ok(metadata)
         }
         .boxed()

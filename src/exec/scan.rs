@@ -1,8 +1,8 @@
 //! A planned scan → one `DataSourceExec`.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use arrow::compute::SortOptions;
 use arrow::datatypes::{FieldRef, Schema as ArrowSchema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::ScalarValue;
@@ -12,11 +12,10 @@ use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, Pa
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchemaBuilder;
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
-use arrow::compute::SortOptions;
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
@@ -25,16 +24,17 @@ use crate::error::{Error, Result};
 use crate::expr::Predicate;
 use crate::plan::{PlanCounters, ScanPlan};
 use crate::spec::{
-    FieldId, FileFormat, FileScanTask, NameMapping, NestedField, NullOrder, PrimitiveType, Schema,
-    SnapshotId, SortDirection, SortOrderId, StructType, Transform, Type,
+    FieldId, FileScanTask, NameMapping, NestedField, NullOrder, PrimitiveType, Schema, SnapshotId,
+    SortDirection, SortOrderId, StructType, Transform, Type,
 };
 use crate::table::Table;
 
 use super::adapter::FileConstants;
+use super::deletes::DeleteLoader;
 use super::field_ids::FieldResolution;
 use super::metadata_columns::{
-    FILE, METADATA_COLUMNS, PARTITION, POS, ROW_ID, SPEC_ID, lineage_fields,
-    metadata_field, partition_value, unified_partition_type,
+    FILE, METADATA_COLUMNS, PARTITION, POS, ROW_ID, SPEC_ID, lineage_fields, metadata_field, partition_value,
+    unified_partition_type,
 };
 use super::reader::ReaderFactory;
 use super::source::{IcebergSource, ScanContext, ScanFile};
@@ -72,15 +72,20 @@ pub(crate) fn build_scan(
     plan: ScanPlan,
     session: &dyn Session,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let layout = Layout::new(request)?;
-    refuse_unsupported(request, &plan)?;
+    refuse_unsupported(request)?;
     let tasks = within_limit(plan.tasks, request.limit);
+    let delete_bytes = Count::new();
+    let memory = &session.runtime_env().memory_pool;
+    let deletes = DeleteLoader::new(request.table, &request.schema, &tasks, memory, delete_bytes)?;
+    let layout = Layout::new(request, deletes.dropped_columns())?;
 
     let columns = layout.statistics_columns(request);
     let statistics = {
         let mut known = scan_statistics(&tasks, &layout.schema, &layout.file_schema, &columns);
         let extra = layout.table_schema.table_schema().fields().len() - layout.file_schema.fields().len();
-        known.column_statistics.extend((0..extra).map(|_| datafusion::common::ColumnStatistics::new_unknown()));
+        known
+            .column_statistics
+            .extend((0..extra).map(|_| datafusion::common::ColumnStatistics::new_unknown()));
         known
     };
 
@@ -92,30 +97,27 @@ pub(crate) fn build_scan(
         files.push(layout.file(request.table, task, eager.then_some(columns.as_slice()))?);
     }
 
-    let context = Arc::new(ScanContext {
-        schema: Arc::clone(&layout.schema),
-        columns,
-        description: describe(request, &plan.counters, &files),
-    });
-    let resolution = FieldResolution {
-        schema: Arc::clone(&layout.schema),
-        name_mapping: name_mapping(request.table)?,
-    };
+    let resolution =
+        FieldResolution { schema: Arc::clone(&layout.schema), name_mapping: name_mapping(request.table)? };
     let mut options = TableParquetOptions {
         global: session.config_options().execution.parquet.clone(),
         ..Default::default()
     };
     // INT96 as nanoseconds would overflow outside 1677 to 2262.
     options.global.coerce_int96 = Some("us".to_owned());
-    let factory = ReaderFactory {
-        table: request.table.clone(),
-        fingerprint: fingerprint(&resolution),
-        resolution,
-    };
-    let source = ParquetSource::new(layout.table_schema.clone())
+    let factory = ReaderFactory::new(request.table.clone(), resolution.clone());
+    let parquet = ParquetSource::new(layout.table_schema.clone())
         .with_table_parquet_options(options)
         .with_parquet_file_reader_factory(Arc::new(factory));
-    let source = IcebergSource::new(source, context);
+    let context = Arc::new(ScanContext {
+        table: request.table.clone(),
+        resolution,
+        columns,
+        deletes,
+        parquet: parquet.clone(),
+        description: describe(request, &plan.counters, &files),
+    });
+    let source = IcebergSource::new(parquet, context);
     count(datafusion::datasource::physical_plan::FileSource::metrics(&source), &plan.counters);
 
     let mut config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
@@ -144,15 +146,17 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(request: &ScanRequest<'_>) -> Result<Self> {
+    /// `dropped`: columns that only equality deletes still read.
+    fn new(request: &ScanRequest<'_>, dropped: Vec<NestedField>) -> Result<Self> {
         let own = |name: &str| request.schema.root.field_by_name(name).is_some();
         let wanted = |name: &str| {
             !own(name) && request.projection.iter().chain(&request.filter_columns).any(|n| n == name)
         };
-        let unified = unified_partition_type(request.table.metadata());
+        let unified = unified_partition_type(request.table)?;
 
         let mut fields: Vec<NestedField> = request.schema.fields().to_vec();
         fields.extend(lineage_fields().into_iter().filter(|f| wanted(&f.name)));
+        fields.extend(dropped);
         let schema = Arc::new(Schema::new(request.schema.schema_id, fields, Vec::new())?);
         let file_schema = Arc::new(to_arrow_schema(&schema)?);
 
@@ -279,7 +283,10 @@ impl Layout {
             let comparable = match &self.schema.fields()[index].field_type {
                 Type::Primitive(p) => !matches!(
                     p,
-                    PrimitiveType::Float | PrimitiveType::Double | PrimitiveType::Uuid | PrimitiveType::Unknown
+                    PrimitiveType::Float
+                        | PrimitiveType::Double
+                        | PrimitiveType::Uuid
+                        | PrimitiveType::Unknown
                 ),
                 _ => false,
             };
@@ -297,28 +304,7 @@ impl Layout {
     }
 }
 
-fn refuse_unsupported(request: &ScanRequest<'_>, plan: &ScanPlan) -> Result<()> {
-    if let Some(deletes) = plan.delete_files.first() {
-        let file = &deletes.file;
-        return Err(Error::unsupported(format!(
-            "the snapshot has {} delete file(s), such as {} ({:?}); reading tables with row-level deletes \
-             is not supported yet: rewrite the table's data files with the engine that wrote it, or read an \
-             earlier snapshot",
-            plan.delete_files.len(),
-            file.file_path,
-            file.content
-        )));
-    }
-    for task in &plan.tasks {
-        let file = &task.data_file;
-        if file.file_format != FileFormat::Parquet {
-            return Err(Error::unsupported(format!(
-                "data files in {} can't be read yet, only PARQUET",
-                file.file_format
-            ))
-            .context(format!("file {}", file.file_path)));
-        }
-    }
+fn refuse_unsupported(request: &ScanRequest<'_>) -> Result<()> {
     for name in request.projection.iter().chain(&request.filter_columns) {
         if let Some(field) = request.schema.root.field_by_name(name) {
             ensure_supported(field, name)?;
@@ -364,7 +350,11 @@ fn file_groups(files: Vec<PartitionedFile>, target_partitions: usize) -> Vec<Fil
 
 fn describe(request: &ScanRequest<'_>, counters: &PlanCounters, files: &[PartitionedFile]) -> String {
     let snapshot = request.snapshot_id.map_or_else(|| "none".to_owned(), |id| id.to_string());
-    let limited = if files.len() < counters.files_kept { format!(", files_for_limit={}", files.len()) } else { String::new() };
+    let limited = if files.len() < counters.files_kept {
+        format!(", files_for_limit={}", files.len())
+    } else {
+        String::new()
+    };
     format!(
         "table={}, snapshot={snapshot}, schema_id={}, residual=[{}], {counters}{limited}",
         request.table.name(),
@@ -389,30 +379,11 @@ fn name_mapping(table: &Table) -> Result<Option<Arc<NameMapping>>> {
     Ok(Some(Arc::new(parsed)))
 }
 
-/// Footers are cached as they were resolved; two schemas with the same columns share them.
-fn fingerprint(resolution: &FieldResolution) -> u64 {
-    fn fields(fields: &[&NestedField], hasher: &mut DefaultHasher) {
-        for field in fields {
-            (field.id, &field.name).hash(hasher);
-            fields_below(&field.field_type, hasher);
-        }
-    }
-    fn fields_below(t: &Type, hasher: &mut DefaultHasher) {
-        let children = t.children();
-        children.len().hash(hasher);
-        fields(&children, hasher);
-    }
-    let mut hasher = DefaultHasher::new();
-    fields(&resolution.schema.fields().iter().collect::<Vec<_>>(), &mut hasher);
-    resolution.name_mapping.as_ref().map(|m| m.to_json().to_string()).hash(&mut hasher);
-    hasher.finish()
-}
-
 /// The schema of a table as DataFusion sees it, with or without metadata columns.
 pub(crate) fn provider_schema(table: &Table, schema: &Schema, metadata_columns: bool) -> Result<SchemaRef> {
     let mut fields: Vec<FieldRef> = to_arrow_schema(schema)?.fields().iter().cloned().collect();
     if metadata_columns {
-        let unified = unified_partition_type(table.metadata());
+        let unified = unified_partition_type(table)?;
         for name in METADATA_COLUMNS {
             if schema.root.field_by_name(name).is_none() {
                 fields.extend(metadata_field(name, &unified)?);

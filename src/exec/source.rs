@@ -1,7 +1,5 @@
 //! The scan's file source: DataFusion's Parquet source, with each file opened as the table's
 //! metadata says. Everything that the optimizer asks of a source goes to the Parquet source.
-//!
-//! The morsel API that this decorates is marked experimental; only this file uses it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +8,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::{
-    FileOpener, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
-};
+use datafusion::datasource::physical_plan::{FileOpener, FileScanConfig, FileSource, ParquetSource};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result as DfResult;
 use datafusion::physical_expr::projection::ProjectionExprs;
@@ -21,14 +17,17 @@ use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalExpr
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
-use datafusion_datasource::morsel::{MorselPlanner, Morselizer};
+use datafusion_datasource::morsel::Morselizer;
 use object_store::ObjectStore;
 
-use crate::error::Error;
-use crate::spec::{FileScanTask, Schema};
+use crate::error::{Error, Result};
+use crate::spec::FileScanTask;
+use crate::table::Table;
 
-use super::adapter::{AdapterFactory, FileConstants};
-use super::statistics::file_statistics;
+use super::adapter::FileConstants;
+use super::deletes::DeleteLoader;
+use super::field_ids::FieldResolution;
+use super::open::{IcebergMorselizer, OpenFiles};
 
 /// What a scan knows of one of its files; travels with DataFusion's description of it.
 #[derive(Debug, Clone)]
@@ -37,13 +36,28 @@ pub(crate) struct ScanFile {
     pub(crate) constants: Arc<FileConstants>,
 }
 
+impl ScanFile {
+    /// What travels with a file.
+    ///
+    /// # Errors
+    /// `DataInvalid` where it was lost on the way: reading on would bring deleted rows back.
+    pub(crate) fn of(file: &PartitionedFile) -> Result<&Self> {
+        file.extension::<Self>()
+            .ok_or_else(|| Error::invalid("a file of the scan has lost what the table's metadata says of it"))
+    }
+}
+
 /// What all files of a scan share.
 #[derive(Debug)]
 pub(crate) struct ScanContext {
-    /// The schema that is read, with the row lineage columns.
-    pub(crate) schema: Arc<Schema>,
+    pub(crate) table: Table,
+    /// The schema that is read, with the row lineage columns, and how files' columns are found.
+    pub(crate) resolution: FieldResolution,
     /// The columns that the query reads, as indices into the schema.
     pub(crate) columns: Vec<usize>,
+    pub(crate) deletes: DeleteLoader,
+    /// The Parquet source as it was made, with all columns.
+    pub(crate) parquet: ParquetSource,
     /// Table, snapshot, schema, filter and pruning, as `EXPLAIN` shows them.
     pub(crate) description: String,
 }
@@ -52,16 +66,17 @@ pub(crate) struct ScanContext {
 #[derive(Clone)]
 pub(crate) struct IcebergSource {
     inner: Arc<dyn FileSource>,
+    batch_size: Option<usize>,
     context: Arc<ScanContext>,
 }
 
 impl IcebergSource {
     pub(crate) fn new(inner: ParquetSource, context: Arc<ScanContext>) -> Self {
-        Self { inner: Arc::new(inner), context }
+        Self { inner: Arc::new(inner), batch_size: None, context }
     }
 
     fn wrap(&self, inner: Arc<dyn FileSource>) -> Arc<dyn FileSource> {
-        Arc::new(Self { inner, context: Arc::clone(&self.context) })
+        Arc::new(Self { inner, ..self.clone() })
     }
 
     /// Whether the row filter of every file evaluates this filter. DataFusion's Parquet source
@@ -70,9 +85,9 @@ impl IcebergSource {
     fn is_row_filter(&self, filter: &Arc<dyn PhysicalExpr>) -> bool {
         let schema = self.inner.table_schema().table_schema();
         collect_columns(filter).iter().all(|column| {
-            schema.field_with_name(column.name()).is_ok_and(|f| {
-                !f.data_type().is_nested() && !matches!(f.data_type(), DataType::Null)
-            })
+            schema
+                .field_with_name(column.name())
+                .is_ok_and(|f| !f.data_type().is_nested() && !matches!(f.data_type(), DataType::Null))
         })
     }
 }
@@ -99,15 +114,16 @@ impl FileSource for IcebergSource {
         config: &FileScanConfig,
         partition: usize,
     ) -> DfResult<Box<dyn Morselizer>> {
-        Ok(Box::new(IcebergMorselizer {
+        Ok(Box::new(IcebergMorselizer::new(OpenFiles {
             inner: Arc::clone(&self.inner),
             context: Arc::clone(&self.context),
             object_store,
+            object_store_url: config.object_store_url.clone(),
             limit: config.limit,
             preserve_order: config.preserve_order,
-            object_store_url: config.object_store_url.clone(),
+            batch_size: self.batch_size.unwrap_or(8192),
             partition,
-        }))
+        })))
     }
 
     fn table_schema(&self) -> &TableSchema {
@@ -115,7 +131,8 @@ impl FileSource for IcebergSource {
     }
 
     fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
-        self.wrap(self.inner.with_batch_size(batch_size))
+        let inner = self.inner.with_batch_size(batch_size);
+        Arc::new(Self { inner, batch_size: Some(batch_size), context: Arc::clone(&self.context) })
     }
 
     fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
@@ -201,48 +218,5 @@ impl FileSource for IcebergSource {
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DfResult<TreeNodeRecursion>,
     ) -> DfResult<TreeNodeRecursion> {
         self.inner.apply_expressions(f)
-    }
-}
-
-/// Opens each file with what the table's metadata says of it.
-struct IcebergMorselizer {
-    inner: Arc<dyn FileSource>,
-    context: Arc<ScanContext>,
-    object_store: Arc<dyn ObjectStore>,
-    object_store_url: datafusion::execution::object_store::ObjectStoreUrl,
-    limit: Option<usize>,
-    preserve_order: bool,
-    partition: usize,
-}
-
-impl fmt::Debug for IcebergMorselizer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IcebergMorselizer").field("partition", &self.partition).finish_non_exhaustive()
-    }
-}
-
-impl Morselizer for IcebergMorselizer {
-    fn plan_file(&self, mut file: PartitionedFile) -> DfResult<Box<dyn MorselPlanner>> {
-        let scan_file = file
-            .extension::<ScanFile>()
-            .ok_or_else(|| Error::invalid("a file of the scan has lost what the table's metadata says of it"))?
-            .clone();
-        if file.statistics.is_none() && self.inner.filter().is_some() {
-            // Dynamic filters prune files by these; of large tables they are made only now.
-            let arrow = self.inner.table_schema().file_schema();
-            let statistics =
-                file_statistics(&scan_file.task, &self.context.schema, arrow, &self.context.columns);
-            file.statistics = Some(Arc::new(statistics));
-        }
-        let adapter = AdapterFactory {
-            schema: Arc::clone(&self.context.schema),
-            constants: Arc::clone(&scan_file.constants),
-        };
-        let config = FileScanConfigBuilder::new(self.object_store_url.clone(), Arc::clone(&self.inner))
-            .with_limit(self.limit)
-            .with_preserve_order(self.preserve_order)
-            .with_expr_adapter(Some(Arc::new(adapter)))
-            .build();
-        self.inner.create_morselizer(Arc::clone(&self.object_store), &config, self.partition)?.plan_file(file)
     }
 }

@@ -27,7 +27,8 @@ pub(crate) fn file_statistics(
     statistics.total_byte_size =
         usize::try_from(file.file_size_in_bytes).map_or(Precision::Absent, Precision::Inexact);
     for &i in columns {
-        let (Some(field), Some(column)) = (schema.fields().get(i), statistics.column_statistics.get_mut(i)) else {
+        let (Some(field), Some(column)) = (schema.fields().get(i), statistics.column_statistics.get_mut(i))
+        else {
             continue;
         };
         *column = column_statistics(task, field, arrow.field(i).data_type());
@@ -108,7 +109,8 @@ pub(crate) fn scan_statistics(
             Err(_) => Precision::Absent,
         });
         let size = usize::try_from(task.data_file.file_size_in_bytes);
-        total.total_byte_size = total.total_byte_size.add(&size.map_or(Precision::Absent, Precision::Inexact));
+        total.total_byte_size =
+            total.total_byte_size.add(&size.map_or(Precision::Absent, Precision::Inexact));
     }
     for &i in columns {
         let (Some(field), Some(column)) = (schema.fields().get(i), total.column_statistics.get_mut(i)) else {
@@ -119,7 +121,11 @@ pub(crate) fn scan_statistics(
     total
 }
 
-fn merged(tasks: &[FileScanTask], field: &NestedField, data_type: &arrow::datatypes::DataType) -> ColumnStatistics {
+fn merged(
+    tasks: &[FileScanTask],
+    field: &NestedField,
+    data_type: &arrow::datatypes::DataType,
+) -> ColumnStatistics {
     let mut total = ColumnStatistics::new_unknown();
     total.null_count = Precision::Exact(0);
     let mut bounds: Option<(Precision<ScalarValue>, Precision<ScalarValue>)> = None;

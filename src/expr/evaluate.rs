@@ -195,8 +195,8 @@ impl<'a> Facts<'a> {
 
     /// Whether the values are among the literals, which ascend.
     fn one_of(&self, literals: &[Value]) -> Option<bool> {
-        let scalar = |v: &'_ Value| -> Option<Ordering> {
-            // Greater: the literal is above the upper bound; less: below the lower.
+        // Where a literal lies: below the lower bound, above the upper, or maybe among the values.
+        let place = |v: &Value| -> Option<Ordering> {
             let v = Scalar::from_value(v, self.value_type)?;
             if v.is_nan() {
                 return if self.may_be_nan { None } else { Some(Ordering::Greater) };
@@ -228,31 +228,17 @@ impl<'a> Facts<'a> {
         } else {
             literals
         };
-        let mut found = false;
-        for literal in candidates {
-            match scalar(literal) {
-                Some(Ordering::Equal) => {
-                    found = true;
-                    break;
-                }
-                Some(_) => {}
-                None => found = true,
-            }
+        // Not so for zeros: their bounds were widened, and so differ.
+        if let Some(v) = single
+            && !self.may_be_nan
+        {
+            let equal = |l: &Value| {
+                Scalar::from_value(l, self.value_type).and_then(|l| l.compare(&v)) == Some(Ordering::Equal)
+            };
+            return Some(candidates.iter().any(equal));
         }
-        if !found {
-            return Some(false);
-        }
-        match single {
-            // Not true for zeros: their bounds were widened, and so differ.
-            Some(v) if !self.may_be_nan => {
-                let equal = |l: &Value| {
-                    Scalar::from_value(l, self.value_type).and_then(|l| l.compare(&v))
-                        == Some(Ordering::Equal)
-                };
-                candidates.iter().any(equal).then_some(true)
-            }
-            _ => None,
-        }
+        let may_be = |literal: &Value| !matches!(place(literal), Some(Ordering::Less | Ordering::Greater));
+        if candidates.iter().any(may_be) { None } else { Some(false) }
     }
 
     /// Whether the values start with a literal. They then lie next to each other in the order,

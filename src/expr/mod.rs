@@ -18,6 +18,13 @@ mod projection;
 mod residual;
 mod scalar;
 
+#[cfg(test)]
+mod lessons;
+#[cfg(test)]
+pub(crate) mod oracle;
+#[cfg(test)]
+mod properties;
+
 pub(crate) use manifest_evaluator::ManifestEvaluator;
 pub(crate) use metrics_evaluator::{MetricsEvaluator, StrictMetricsEvaluator};
 pub(crate) use partition_evaluator::PartitionEvaluator;

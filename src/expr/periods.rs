@@ -9,10 +9,10 @@ use super::predicate::{Leaf, Predicate, Term, Test};
 enum Start {
     /// At this value.
     At(Value),
-    /// Before the least value that the type has.
-    Before,
-    /// After the greatest.
-    After,
+    /// Before this value, the least that the type has.
+    Before(Value),
+    /// After this value, the greatest.
+    After(Value),
 }
 
 /// The same test as ranges; `None` if the term isn't a year, month, day or hour.
@@ -23,15 +23,16 @@ pub(super) fn as_ranges(term: &Term, test: &Test) -> Option<Predicate> {
     let before = |period: i64| {
         Some(match start(transform, period, &field.field_type)? {
             Start::At(v) => leaf(Test::Lt(v)),
-            Start::Before => Predicate::False,
-            Start::After => leaf(Test::NotNull),
+            // Constant but for null, of which it is unknown: a constant would forget that.
+            Start::Before(least) => leaf(Test::Lt(least)),
+            Start::After(greatest) => leaf(Test::LtEq(greatest)),
         })
     };
     let from = |period: i64| {
         Some(match start(transform, period, &field.field_type)? {
             Start::At(v) => leaf(Test::GtEq(v)),
-            Start::Before => leaf(Test::NotNull),
-            Start::After => Predicate::False,
+            Start::Before(least) => leaf(Test::GtEq(least)),
+            Start::After(greatest) => leaf(Test::Gt(greatest)),
         })
     };
     let period = |v: &Value| match v {
@@ -70,14 +71,14 @@ fn start(transform: &Transform, period: i64, field_type: &PrimitiveType) -> Opti
     };
     let fit = |v: i128, value: fn(i64) -> Value| match i64::try_from(v) {
         Ok(v) => Start::At(value(v)),
-        Err(_) if v < 0 => Start::Before,
-        Err(_) => Start::After,
+        Err(_) if v < 0 => Start::Before(value(i64::MIN)),
+        Err(_) => Start::After(value(i64::MAX)),
     };
     Some(match field_type {
         P::Date => match i32::try_from(seconds / (24 * HOUR)) {
             Ok(days) => Start::At(Value::Date(days)),
-            Err(_) if seconds < 0 => Start::Before,
-            Err(_) => Start::After,
+            Err(_) if seconds < 0 => Start::Before(Value::Date(i32::MIN)),
+            Err(_) => Start::After(Value::Date(i32::MAX)),
         },
         P::Timestamp => fit(seconds * 1_000_000, Value::Timestamp),
         P::Timestamptz => fit(seconds * 1_000_000, Value::Timestamptz),
@@ -140,8 +141,14 @@ mod tests {
             show(P::TimestampNs, Transform::Day, Test::Gt(Value::Date(0))),
             "ts >= '1970-01-02 00:00:00'"
         );
-        assert_eq!(show(P::TimestampNs, Transform::Day, Test::Lt(Value::Date(i32::MAX))), "ts IS NOT NULL");
-        assert_eq!(show(P::TimestampNs, Transform::Year, Test::Gt(Value::Int(i32::MAX))), "false");
+        assert_eq!(
+            show(P::TimestampNs, Transform::Day, Test::Lt(Value::Date(i32::MAX))),
+            "ts <= '2262-04-11 23:47:16.854775807'"
+        );
+        assert_eq!(
+            show(P::TimestampNs, Transform::Year, Test::Gt(Value::Int(i32::MAX))),
+            "ts > '2262-04-11 23:47:16.854775807'"
+        );
         assert_eq!(show(P::Date, Transform::Month, Test::IsNull), "ts IS NULL");
     }
 }

@@ -236,7 +236,8 @@ fn may_share_key(
     let bound = |bytes: Option<&[u8]>| Value::from_bytes(&field_type, bytes?).ok();
     let (delete_lower, delete_upper) =
         (bound(delete.metrics.lower_bound(id))?, bound(delete.metrics.upper_bound(id))?);
-    let (data_lower, data_upper) = (bound(data.metrics.lower_bound(id))?, bound(data.metrics.upper_bound(id))?);
+    let (data_lower, data_upper) =
+        (bound(data.metrics.lower_bound(id))?, bound(data.metrics.upper_bound(id))?);
     let apart = delete_upper.compare(&data_lower)? == Ordering::Less
         || data_upper.compare(&delete_lower)? == Ordering::Less;
     Some(!apart)

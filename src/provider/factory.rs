@@ -42,7 +42,9 @@ impl IcebergTableFactory {
             Some(v) if v.eq_ignore_ascii_case("true") => true,
             Some(v) if v.eq_ignore_ascii_case("false") => false,
             Some(v) => {
-                return Err(Error::invalid(format!("option `allow_moved_paths` is true or false, not `{v}`")));
+                return Err(Error::invalid(format!(
+                    "option `allow_moved_paths` is true or false, not `{v}`"
+                )));
             }
         };
         let selector = match (options.remove("snapshot_id"), options.remove("ref")) {
@@ -66,13 +68,11 @@ impl IcebergTableFactory {
                 "columns can't be given: an Iceberg table's metadata has them; leave the list out",
             ));
         }
-        let open = OpenOptions {
-            allow_moved_paths,
-            properties: StorageProperties::new(options),
-            cache: Some(Arc::clone(&self.cache)),
-            name: Some(command.name.to_string()),
-            ..Default::default()
-        };
+        let open = OpenOptions::new()
+            .allow_moved_paths(allow_moved_paths)
+            .properties(StorageProperties::from_iter(options))
+            .cache(Arc::clone(&self.cache))
+            .name(command.name.to_string());
         let [location] = command.locations.as_slice() else {
             return Err(Error::invalid("one LOCATION, a table directory or a metadata file, is needed"));
         };

@@ -2,6 +2,7 @@
 
 mod catalog;
 mod factory;
+mod files;
 mod table;
 
 pub use catalog::IcebergCatalogProvider;

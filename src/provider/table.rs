@@ -14,7 +14,7 @@ use crate::arrow::to_predicate;
 use crate::error::{Error, Result, ResultExt};
 use crate::exec::{ScanRequest, build_scan, provider_schema};
 use crate::expr::{Predicate, decided_by_partition};
-use crate::plan::{PlanRequest, ScanPlan, plan_files};
+use crate::plan::{ScanPlan, ScanRequest as PlanRequest, plan_files};
 use crate::spec::{Schema, Selection, SnapshotSelector};
 use crate::table::{OpenOptions, Table};
 
@@ -139,8 +139,7 @@ impl IcebergTable {
             Some(indices) => names(&mut indices.iter().copied()),
             None => names(&mut (0..self.schema.fields().len())),
         };
-        let filter_columns =
-            filters.iter().flat_map(|f| f.column_refs()).map(|c| c.name.clone()).collect();
+        let filter_columns = filters.iter().flat_map(|f| f.column_refs()).map(|c| c.name.clone()).collect();
         let request = ScanRequest {
             table: &self.table,
             snapshot_id: self.selection.snapshot.as_ref().map(|s| s.snapshot_id),
@@ -189,7 +188,9 @@ impl TableProvider for IcebergTable {
     }
 
     async fn delete_from(&self, _: &dyn Session, _: Vec<Expr>) -> DfResult<Arc<dyn ExecutionPlan>> {
-        Err(Error::unsupported("DELETE is not supported yet").context(format!("table {}", self.table.name())).into())
+        Err(Error::unsupported("DELETE is not supported yet")
+            .context(format!("table {}", self.table.name()))
+            .into())
     }
 
     async fn update(
@@ -198,6 +199,8 @@ impl TableProvider for IcebergTable {
         _: Vec<(String, Expr)>,
         _: Vec<Expr>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        Err(Error::unsupported("UPDATE is not supported yet").context(format!("table {}", self.table.name())).into())
+        Err(Error::unsupported("UPDATE is not supported yet")
+            .context(format!("table {}", self.table.name()))
+            .into())
     }
 }

@@ -9,9 +9,13 @@ mod json;
 mod manifest;
 mod manifest_list;
 mod manifest_list_read;
+mod manifest_list_write;
 mod manifest_partition;
 mod manifest_read;
 mod manifest_schema;
+#[cfg(test)]
+mod manifest_tests;
+mod manifest_write;
 mod metadata_json;
 mod metrics;
 pub(crate) mod murmur3;
@@ -34,6 +38,7 @@ mod value;
 pub(crate) mod value_binary;
 mod value_json;
 
+pub use avro::Codec;
 pub use content_file::{ContentFile, ContentType, FileFormat, ManifestEntry, ManifestStatus};
 pub use deletion_vector::{DELETION_VECTOR_BLOB, DeletionVector};
 pub use ids::{FieldId, SchemaId, SequenceNumber, SnapshotId, SortOrderId, SpecId};
@@ -41,6 +46,8 @@ pub use manifest::{Manifest, ManifestHeader};
 pub use manifest_list::{
     FieldSummary, ManifestContent, ManifestFile, ManifestList, UNASSIGNED_SEQUENCE_NUMBER,
 };
+pub use manifest_list_write::{ManifestListWriter, ManifestListWriterOptions};
+pub use manifest_write::{ManifestWriter, ManifestWriterOptions};
 pub use metrics::{MetricMaps, Metrics};
 pub use name_mapping::{MappedField, MappedFields, NameMapping};
 pub use partition::{PartitionField, PartitionSpec, PartitionValues};

@@ -85,6 +85,23 @@ impl Value {
         }
     }
 
+    /// The value in a type that its own may be promoted to (spec, "Schema Evolution"); `None` for
+    /// other types, and where it does not fit.
+    pub fn promote_to(&self, to: &PrimitiveType) -> Option<Value> {
+        use PrimitiveType as P;
+        const MICROS_PER_DAY: i64 = 86_400_000_000;
+        Some(match (self, to) {
+            (value, to) if value.is_of(&Type::Primitive(to.clone())) => value.clone(),
+            (Value::Int(v), P::Long) => Value::Long(i64::from(*v)),
+            (Value::Float(v), P::Double) => Value::Double(f64::from(*v)),
+            (Value::Date(v), P::Timestamp) => Value::Timestamp(i64::from(*v).checked_mul(MICROS_PER_DAY)?),
+            (Value::Date(v), P::TimestampNs) => {
+                Value::TimestampNs(i64::from(*v).checked_mul(MICROS_PER_DAY)?.checked_mul(1000)?)
+            }
+            _ => return None,
+        })
+    }
+
     /// Whether the value belongs to `field_type`.
     pub fn is_of(&self, field_type: &Type) -> bool {
         use PrimitiveType as P;

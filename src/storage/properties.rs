@@ -107,7 +107,7 @@ impl StorageProperties {
     }
 
     /// The first of several properties that is there.
-    #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
+    #[cfg(any(feature = "s3", feature = "azure"))]
     pub(crate) fn first(&self, names: &[&str]) -> Option<&str> {
         names.iter().find_map(|name| self.get(name))
     }

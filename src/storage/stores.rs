@@ -15,6 +15,10 @@ use crate::error::{Error, Result};
 /// # Errors
 /// `Unsupported` if its Cargo feature is off, or a property asks for something that is not done;
 /// `DataInvalid` for malformed properties. The message never holds a secret.
+#[cfg_attr(
+    not(any(feature = "s3", feature = "gcs", feature = "azure", feature = "http")),
+    allow(unused_variables, reason = "only stores of the network have properties")
+)]
 pub(super) fn build(key: &StoreKey, properties: &StorageProperties) -> Result<Arc<dyn ObjectStore>> {
     match key.kind() {
         StoreKind::File => Ok(Arc::new(LocalFileSystem::new())),
@@ -444,5 +448,79 @@ mod tests {
         assert_eq!(get("az://c/x", &list, Az::AccountName).as_deref(), Some("dev"));
         assert_eq!(get("az://c/x", &list, Az::AccessKey).as_deref(), Some("a2V5"));
         assert_eq!(get("az://c/x", &list, Az::Endpoint).as_deref(), Some("http://127.0.0.1:10000/dev"));
+    }
+
+    /// The paths that a store asks a server for, percent-decoded once, as a server does.
+    async fn requested(location: &str, list: &[(&str, &str)], names: &[&str]) -> Vec<String> {
+        use object_store::ObjectStoreExt;
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        let count = names.len();
+        let server = std::thread::spawn(move || {
+            let paths = (0..count).map(|_| {
+                let (mut socket, _) = listener.accept().unwrap();
+                let mut request = Vec::new();
+                while !request.ends_with(b"\r\n\r\n") {
+                    let mut byte = [0];
+                    socket.read_exact(&mut byte).unwrap();
+                    request.extend(byte);
+                }
+                socket
+                    .write_all(b"HTTP/1.1 404 x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+                    .unwrap();
+                let request = String::from_utf8(request).unwrap();
+                let path = request.split(' ').nth(1).unwrap().split('?').next().unwrap().to_owned();
+                percent_encoding::percent_decode_str(&path).decode_utf8().unwrap().into_owned()
+            });
+            paths.collect()
+        });
+        let at = |text: &str| text.replace("PORT", &port);
+        let properties = list.iter().map(|(name, value)| (*name, at(value))).collect();
+        for name in names {
+            let location = Location::parse(&format!("{}/{name}", at(location))).unwrap();
+            let store = build(location.store(), &properties).unwrap();
+            let e = store.get(&location.object_path().unwrap()).await.unwrap_err();
+            assert!(matches!(e, object_store::Error::NotFound { .. }), "{e}");
+        }
+        server.join().unwrap()
+    }
+
+    #[tokio::test]
+    async fn real_names_reach_the_server() {
+        let names = [
+            "p=a%2Fb/f",
+            "a b",
+            "100%25",
+            "%",
+            "a#b",
+            "a?b",
+            "a:b",
+            "a&b",
+            "ü😀",
+            "a+b",
+            "star*",
+            "~{}[]|",
+            "t//f",
+            "..a",
+            "back\\slash",
+            "%2e%2e/f",
+            "a;b,c@d!$'()",
+        ];
+        let s3 = [("s3.endpoint", "http://127.0.0.1:PORT"), KEYS[0], KEYS[1]];
+        let gcs = [("gcs.service.host", "http://127.0.0.1:PORT"), ("gcs.no-auth", "true")];
+        let azure = [(
+            "adls.connection-string",
+            "AccountName=dev;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:PORT",
+        )];
+        for (location, list, bucket) in [
+            ("s3a://bkt/t", &s3[..], "/bkt"),
+            ("gs://bkt/t", &gcs[..], "/bkt"),
+            ("az://bkt/t", &azure[..], "/bkt"),
+            ("http://127.0.0.1:PORT/t", &[][..], ""),
+        ] {
+            let expected: Vec<_> = names.iter().map(|name| format!("{bucket}/t/{name}")).collect();
+            assert_eq!(requested(location, list, &names).await, expected, "{location}");
+        }
     }
 }

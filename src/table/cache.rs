@@ -7,6 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use moka::future::Cache;
+use parquet::file::metadata::ParquetMetaData;
 
 use crate::error::{Error, Result};
 use crate::spec::{Manifest, ManifestFile, SequenceNumber, SnapshotId};
@@ -31,6 +32,8 @@ pub(super) struct Key {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Role {
     List,
+    /// A Parquet footer, as resolved for one schema.
+    Footer(u64),
     Manifest {
         sequence_number: SequenceNumber,
         added_snapshot_id: Option<SnapshotId>,
@@ -45,6 +48,7 @@ pub(super) enum Role {
 enum Entry {
     List(Arc<Vec<ManifestFile>>),
     Manifest(Arc<Manifest>),
+    Footer(Arc<ParquetMetaData>),
 }
 
 impl Default for MetadataCache {
@@ -60,6 +64,7 @@ impl MetadataCache {
             let size = match entry {
                 Entry::List(list) => list_size(list),
                 Entry::Manifest(manifest) => manifest.memory_size(),
+                Entry::Footer(footer) => footer.memory_size(),
             };
             let key = key.file.1.len() + size_of::<Key>();
             u32::try_from(size.saturating_add(key)).unwrap_or(u32::MAX)
@@ -76,7 +81,7 @@ impl MetadataCache {
         let load = async { Ok(Entry::List(Arc::new(load.await?))) };
         match self.entries.try_get_with(key, load).await.map_err(shared_error)? {
             Entry::List(list) => Ok(list),
-            Entry::Manifest(_) => Err(Error::invalid("the metadata cache mixed up its entries")),
+            _ => Err(Error::invalid("the metadata cache mixed up its entries")),
         }
     }
 
@@ -89,8 +94,31 @@ impl MetadataCache {
         let load = async { Ok(Entry::Manifest(Arc::new(load.await?))) };
         match self.entries.try_get_with(key, load).await.map_err(shared_error)? {
             Entry::Manifest(manifest) => Ok(manifest),
-            Entry::List(_) => Err(Error::invalid("the metadata cache mixed up its entries")),
+            _ => Err(Error::invalid("the metadata cache mixed up its entries")),
         }
+    }
+
+    /// The footer of that file, resolved for the schema of that fingerprint, if it is held.
+    pub(crate) async fn footer(
+        &self,
+        file: &(u64, String),
+        fingerprint: u64,
+    ) -> Option<Arc<ParquetMetaData>> {
+        let key = Key { file: file.clone(), role: Role::Footer(fingerprint) };
+        match self.entries.get(&key).await {
+            Some(Entry::Footer(footer)) => Some(footer),
+            _ => None,
+        }
+    }
+
+    /// Keeps a footer for [`MetadataCache::footer`].
+    pub(crate) async fn keep_footer(
+        &self,
+        file: (u64, String),
+        fingerprint: u64,
+        footer: Arc<ParquetMetaData>,
+    ) {
+        self.entries.insert(Key { file, role: Role::Footer(fingerprint) }, Entry::Footer(footer)).await;
     }
 
     /// Bytes held now, roughly.

@@ -5,6 +5,8 @@ mod manifests;
 mod metadata_file;
 mod open;
 mod relocate;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::fmt;

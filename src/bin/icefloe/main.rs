@@ -1,1 +1,68 @@
-fn main() {}
+//! The shell: SQL over Iceberg tables, from a terminal, a script or the command line.
+
+mod args;
+mod commands;
+mod complete;
+mod config;
+mod input;
+mod output;
+mod print;
+mod progress;
+mod repl;
+mod report;
+mod script;
+mod shell;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use datafusion::error::Result;
+
+use args::{Args, Input};
+use report::describe;
+use script::{Origin, Outcome};
+use shell::Shell;
+
+// With glibc's allocator, scans on many threads take up to twice as long.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let (args, inputs) = Args::from_command_line();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("the runtime can't start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(run(&args, inputs)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", describe(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: &Args, inputs: Vec<Input>) -> Result<()> {
+    let mut shell = Shell::new(args).await?;
+    if inputs.is_empty() {
+        let stdin = std::io::stdin();
+        if stdin.is_terminal() {
+            return repl::run(&mut shell).await;
+        }
+        script::run(&mut shell, std::io::BufReader::new(stdin), Origin::Stdin).await?;
+        return Ok(());
+    }
+    for input in inputs {
+        let outcome = match &input {
+            Input::Command(sql) => script::run(&mut shell, sql.as_bytes(), Origin::Argument).await?,
+            Input::File(path) => script::run_file(&mut shell, path).await?,
+        };
+        if outcome == Outcome::Quit {
+            break;
+        }
+    }
+    Ok(())
+}

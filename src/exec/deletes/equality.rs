@@ -5,65 +5,86 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch};
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema as ArrowSchema};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::HashMap;
 
-use crate::arrow::to_arrow_type;
+use crate::arrow::to_arrow_field;
 use crate::error::{Error, Result};
-use crate::spec::{FieldId, NestedField, Schema, SchemaId, SequenceNumber, TableMetadata, Type};
+use crate::spec::{FieldId, NestedField, Schema, SchemaId, SequenceNumber, StructType, TableMetadata, Type};
 
-/// The columns of a key.
+/// The columns of a key, in delete files and in the scan.
 #[derive(Debug)]
 pub(crate) struct KeySchema {
-    /// The columns that hold the key's fields.
+    /// What is read of a delete file: the key's fields and the structs around them.
     schema: Arc<Schema>,
     /// The names from the column down to each field of the key.
     paths: Vec<Vec<String>>,
     types: Vec<DataType>,
+    /// Columns that the scan's schema lacks.
+    dropped: Vec<NestedField>,
 }
 
 impl KeySchema {
-    /// The columns for these fields: of the current schema, or of the newest that had them. Keys
-    /// of dropped columns still delete (spec, "Equality Delete Files").
-    pub(crate) fn new(metadata: &TableMetadata, ids: &[FieldId]) -> Result<Self> {
+    /// The columns for these fields: of the schema that is read, or of the newest that had them.
+    /// Keys of dropped columns still delete (spec, "Equality Delete Files").
+    ///
+    /// # Errors
+    /// `DataInvalid` for a field that no schema has or that is no single value of a row;
+    /// `Unsupported` for a field that was dropped out of a struct that is still there.
+    pub(crate) fn new(metadata: &TableMetadata, read: &Schema, ids: &[FieldId]) -> Result<Self> {
         let mut columns: Vec<NestedField> = Vec::new();
+        let mut dropped: Vec<NestedField> = Vec::new();
         let mut paths = Vec::new();
         let mut types = Vec::new();
         for id in ids {
-            let path = schemas(metadata).find_map(|s| s.path_of(*id)).ok_or_else(|| {
+            let older = std::iter::once(metadata.current_schema()).chain(metadata.schemas.values().rev());
+            let mut schemas = std::iter::once(read).chain(older.map(Arc::as_ref));
+            let path = schemas.find_map(|s| s.path_of(*id)).ok_or_else(|| {
                 Error::invalid(format!("equality_ids holds {id}, a field that no schema of the table has"))
             })?;
             let (Some(column), Some(leaf)) = (path.first(), path.last()) else {
                 return Err(Error::invalid(format!("field {id} has no path")));
             };
-            let structs = path.iter().rev().skip(1).all(|f| matches!(f.field_type, Type::Struct(_)));
-            if !structs || leaf.field_type.as_primitive().is_none() {
+            let in_structs = path.iter().rev().skip(1).all(|f| matches!(f.field_type, Type::Struct(_)));
+            if !in_structs || leaf.field_type.as_primitive().is_none() {
                 return Err(Error::invalid(format!(
                     "equality_ids holds {id} (`{}`), which is no single value of a row",
                     leaf.name
                 )));
             }
-            types.push(to_arrow_type(&leaf.field_type)?);
+            let is_read = read.field_by_id(*id).is_some();
+            if !is_read && read.field_by_id(column.id).is_some() {
+                return Err(Error::unsupported(format!(
+                    "an equality delete of field `{}`, which was dropped from the struct `{}`; rewrite the \
+                     table's data files with the engine that wrote it",
+                    leaf.name, column.name
+                )));
+            }
             // A dropped column's name may have been given to another since.
-            let name = key_column_name(column.id);
-            let mut names: Vec<String> = path.iter().map(|f| f.name.clone()).collect();
-            names[0].clone_from(&name);
-            paths.push(names);
+            let name = if is_read { column.name.clone() } else { dropped_column_name(column.id) };
+            if !is_read && !dropped.iter().any(|c| c.id == column.id) {
+                dropped.push(NestedField { name: name.clone(), required: false, ..(*column).clone() });
+            }
+            types.push(to_arrow_field(leaf)?.data_type().clone());
+            let below = path.iter().skip(1).map(|f| f.name.clone());
+            paths.push(std::iter::once(name.clone()).chain(below).collect());
             if !columns.iter().any(|c| c.id == column.id) {
-                columns.push(NestedField { name, required: false, ..(*column).clone() });
+                columns.push(NestedField { name, ..only_keys(column, ids) });
             }
         }
         let schema = Arc::new(Schema::new(SchemaId(0), columns, Vec::new())?);
-        Ok(Self { schema, paths, types })
+        Ok(Self { schema, paths, types, dropped })
     }
 
+    /// What is read of a delete file.
     pub(crate) fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    pub(crate) fn columns(&self) -> &[NestedField] {
-        self.schema.fields()
+    /// Columns that the scan has to read although its schema lacks them.
+    pub(crate) fn dropped_columns(&self) -> &[NestedField] {
+        &self.dropped
     }
 
     /// The key's fields of a batch that has the key columns.
@@ -76,21 +97,31 @@ impl KeySchema {
     }
 }
 
-fn schemas(metadata: &TableMetadata) -> impl Iterator<Item = &Arc<Schema>> {
-    std::iter::once(metadata.current_schema()).chain(metadata.schemas.values().rev())
+/// The field with nothing below it but key fields, all of them optional: delete files hold no more.
+fn only_keys(field: &NestedField, ids: &[FieldId]) -> NestedField {
+    fn holds(field: &NestedField, ids: &[FieldId]) -> bool {
+        ids.contains(&field.id) || field.field_type.children().into_iter().any(|f| holds(f, ids))
+    }
+    let field_type = match &field.field_type {
+        Type::Struct(s) => {
+            let kept = s.fields.iter().filter(|f| holds(f, ids)).map(|f| only_keys(f, ids));
+            Type::Struct(StructType::new(kept.collect()))
+        }
+        other => other.clone(),
+    };
+    NestedField { required: false, field_type, ..field.clone() }
 }
 
-/// What a key column is called in a scan; no user's column can have that name by accident.
-pub(crate) fn key_column_name(id: FieldId) -> String {
-    format!("\u{1}key_{id}")
+/// What a dropped key column is called in a scan; no user's column has that name by accident.
+fn dropped_column_name(id: FieldId) -> String {
+    format!("\u{1}dropped_{id}")
 }
 
 /// The array at the end of a path of structs; null where a struct on the way is null.
 fn at_path(batch: &RecordBatch, path: &[String], data_type: &DataType) -> Result<ArrayRef> {
     let lacks = || Error::invalid(format!("the scan lacks the key column {}", path.join(".")));
     let mut names = path.iter();
-    let mut array =
-        Arc::clone(batch.column_by_name(names.next().ok_or_else(lacks)?).ok_or_else(lacks)?);
+    let mut array = Arc::clone(batch.column_by_name(names.next().ok_or_else(lacks)?).ok_or_else(lacks)?);
     for name in names {
         let parent = array.as_struct_opt().ok_or_else(lacks)?;
         let child = parent.column_by_name(name).ok_or_else(lacks)?;
@@ -231,13 +262,13 @@ fn integers(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let [column] = columns else {
         return Err(Error::invalid("a key of one column has several"));
     };
-    let as_long = |array: &ArrayRef| {
-        arrow::compute::cast(array, &DataType::Int64).map_err(unreadable)
-    };
+    let as_long = |array: &ArrayRef| arrow::compute::cast(array, &DataType::Int64).map_err(unreadable);
     match column.data_type() {
         DataType::Int64 => Ok(Arc::clone(column)),
-        DataType::Date32 => as_long(&(Arc::new(column.as_primitive::<arrow::datatypes::Date32Type>()
-            .reinterpret_cast::<Int32Type>()) as ArrayRef)),
+        DataType::Date32 => as_long(
+            &(Arc::new(column.as_primitive::<arrow::datatypes::Date32Type>().reinterpret_cast::<Int32Type>())
+                as ArrayRef),
+        ),
         _ => as_long(column),
     }
 }
@@ -258,31 +289,38 @@ impl EqualityFilter {
     /// The names of the key columns that [`EqualityFilter::apply`] needs.
     pub(crate) fn key_columns(&self) -> Vec<String> {
         let mut names: Vec<String> =
-            self.sets.iter().flat_map(|s| s.schema.columns()).map(|f| f.name.clone()).collect();
+            self.sets.iter().flat_map(|s| s.schema.schema().fields()).map(|f| f.name.clone()).collect();
         names.sort_unstable();
         names.dedup();
         names
     }
 
-    /// The rows of a batch that are left, and how many were deleted.
+    /// The rows of a batch that are left, without the key columns, which are the last ones.
     ///
     /// # Errors
     /// `DataInvalid` where a key column is missing or has another type.
-    pub(crate) fn apply(&self, batch: RecordBatch) -> Result<(RecordBatch, usize)> {
-        let mut kept = vec![true; batch.num_rows()];
+    pub(crate) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let names = self.key_columns();
+        let failed = |e| Error::invalid("deleted rows can't be taken out").with_source(e);
+        let wanted = batch.num_columns().saturating_sub(names.len());
+        let rows = batch.num_rows();
+        let keys = (wanted..batch.num_columns()).zip(&names).map(|(i, name)| {
+            let column = batch.column(i);
+            (Field::new(name, column.data_type().clone(), true), Arc::clone(column))
+        });
+        let (fields, columns): (Vec<Field>, Vec<ArrayRef>) = keys.unzip();
+        let keys = RecordBatch::try_new(Arc::new(ArrowSchema::new(fields)), columns).map_err(failed)?;
+        let left = batch.project(&(0..wanted).collect::<Vec<_>>()).map_err(failed)?;
+        let mut kept = vec![true; rows];
         let mut any = false;
         for set in &self.sets {
-            any |= set.remove(&batch, self.number, &mut kept)?;
+            any |= set.remove(&keys, self.number, &mut kept)?;
         }
         if !any {
-            return Ok((batch, 0));
+            return Ok(left);
         }
-        let mut mask = BooleanBufferBuilder::new(kept.len());
+        let mut mask = BooleanBufferBuilder::new(rows);
         mask.append_slice(&kept);
-        let mask = BooleanArray::new(mask.finish(), None);
-        let left = filter_record_batch(&batch, &mask)
-            .map_err(|e| Error::invalid("deleted rows can't be taken out").with_source(e))?;
-        let deleted = batch.num_rows() - left.num_rows();
-        Ok((left, deleted))
+        filter_record_batch(&left, &BooleanArray::new(mask.finish(), None)).map_err(failed)
     }
 }

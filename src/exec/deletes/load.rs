@@ -4,18 +4,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{Array, AsArray};
+use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::metrics::Count;
-use futures::StreamExt;
-use futures::stream;
+use futures::{FutureExt, StreamExt, stream};
 use tokio::sync::OnceCell;
 
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::spec::{
-    ContentFile, ContentType, DeleteFile, DeletionVector, FieldId, FileScanTask, NestedField, PartitionValues,
-    PrimitiveType, Schema, SchemaId, SpecId,
+    ContentFile, ContentType, DeleteFile, DeletionVector, FieldId, FileScanTask, NestedField,
+    PartitionValues, PrimitiveType, Schema, SchemaId, SpecId,
 };
 use crate::table::Table;
 
@@ -76,6 +75,7 @@ impl DeleteLoader {
     /// `DataInvalid` for equality deletes without key columns, or of columns no schema ever had.
     pub(crate) fn new(
         table: &Table,
+        read: &Schema,
         tasks: &[FileScanTask],
         memory: &Arc<dyn MemoryPool>,
         bytes_scanned: Count,
@@ -84,12 +84,14 @@ impl DeleteLoader {
         let mut key_schemas = HashMap::new();
         let mut seen = std::collections::HashSet::new();
         for delete in tasks.iter().flat_map(|t| &t.deletes) {
-            if delete.file.content != ContentType::EqualityDeletes || !seen.insert(delete.file.file_path.as_str()) {
+            if delete.file.content != ContentType::EqualityDeletes
+                || !seen.insert(delete.file.file_path.as_str())
+            {
                 continue;
             }
             let group = key_group(table, &delete.file)?;
             if !key_schemas.contains_key(&group.ids) {
-                let schema = KeySchema::new(table.metadata(), &group.ids)
+                let schema = KeySchema::new(table.metadata(), read, &group.ids)
                     .context(|| format!("delete file {}", delete.file.file_path))?;
                 key_schemas.insert(group.ids.clone(), Arc::new(schema));
             }
@@ -106,10 +108,16 @@ impl DeleteLoader {
         })
     }
 
-    /// The columns that equality deletes compare: top-level fields, as some schema of the table
-    /// has them.
-    pub(crate) fn key_columns(&self) -> impl Iterator<Item = &NestedField> {
-        self.key_schemas.values().flat_map(|k| k.columns())
+    /// Columns that equality deletes compare and that the schema that is read lacks.
+    pub(crate) fn dropped_columns(&self) -> Vec<NestedField> {
+        let mut columns: Vec<NestedField> = Vec::new();
+        for column in self.key_schemas.values().flat_map(|k| k.dropped_columns()) {
+            if !columns.iter().any(|c| c.id == column.id) {
+                columns.push(column.clone());
+            }
+        }
+        columns.sort_by_key(|c| c.id);
+        columns
     }
 
     /// The deleted positions of a data file; `None` where no position deletes apply.
@@ -118,7 +126,8 @@ impl DeleteLoader {
     /// `DataInvalid` for a broken delete file, `NotFound`, `Io`, or out of memory.
     pub(crate) async fn positions(&self, task: &FileScanTask) -> Result<Option<DeletionVector>> {
         let deletes = task.deletes.iter().filter(|d| d.file.content == ContentType::PositionDeletes);
-        let mut loads = stream::iter(deletes.map(|d| self.positions_of(d, task))).buffer_unordered(CONCURRENT_FILES);
+        let loads: Vec<_> = deletes.map(|d| self.positions_of(d, task).boxed()).collect();
+        let mut loads = stream::iter(loads).buffer_unordered(CONCURRENT_FILES);
         let mut all: Option<DeletionVector> = None;
         while let Some(loaded) = loads.next().await {
             let Some(vector) = loaded? else { continue };
@@ -178,11 +187,12 @@ impl DeleteLoader {
         // Rows come sorted by path: the vector at hand is looked up once a run.
         let mut current: Option<(String, String)> = None;
         read_file(&self.table, file, &resolution, self.bytes_scanned.clone(), |batch| {
-            let (Some(paths), Some(numbers)) = (
-                batch.column(0).as_string_view_opt(),
-                batch.column(1).as_primitive_opt::<Int64Type>(),
-            ) else {
-                return Err(Error::invalid("columns `file_path` and `pos` have other types than the spec says"));
+            let (Some(paths), Some(numbers)) =
+                (batch.column(0).as_string_view_opt(), batch.column(1).as_primitive_opt::<Int64Type>())
+            else {
+                return Err(Error::invalid(
+                    "columns `file_path` and `pos` have other types than the spec says",
+                ));
             };
             for row in 0..batch.num_rows() {
                 let path = paths.value(row);
@@ -236,9 +246,10 @@ impl DeleteLoader {
         let resolution = FieldResolution { schema: Arc::clone(schema.schema()), name_mapping: None };
         for delete in files {
             let before = set.memory();
-            let read = read_file(&self.table, &delete.file, &resolution, self.bytes_scanned.clone(), |batch| {
-                set.insert(&batch, delete.sequence_number)
-            });
+            let read =
+                read_file(&self.table, &delete.file, &resolution, self.bytes_scanned.clone(), |batch| {
+                    set.insert(&batch, delete.sequence_number)
+                });
             read.await.context(|| format!("equality delete file {}", delete.file.file_path))?;
             let grown = set.memory().saturating_sub(before);
             self.grow(grown as u64, 1)?;
@@ -250,8 +261,11 @@ impl DeleteLoader {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(things.saturating_mul(64));
         let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.try_grow(bytes).map_err(|e| {
-            Error::new(ErrorKind::Unsupported, "the deletes of this query don't fit in its memory pool; raise the limit")
-                .with_source(e)
+            Error::new(
+                ErrorKind::Unsupported,
+                "the deletes of this query don't fit in its memory pool; raise the limit",
+            )
+            .with_source(e)
         })
     }
 }
@@ -265,7 +279,9 @@ impl std::fmt::Debug for DeleteLoader {
 fn key_group(table: &Table, file: &ContentFile) -> Result<KeyGroup> {
     let mut ids = file.equality_ids.clone().unwrap_or_default();
     if ids.is_empty() {
-        return Err(Error::invalid("equality_ids is missing").context(format!("delete file {}", file.file_path)));
+        return Err(
+            Error::invalid("equality_ids is missing").context(format!("delete file {}", file.file_path))
+        );
     }
     ids.sort_unstable();
     ids.dedup();

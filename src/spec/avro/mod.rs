@@ -11,7 +11,8 @@ mod schema;
 mod schema_text;
 mod slot;
 
-pub(crate) use container::{Block, Codec, ContainerReader};
+pub use container::Codec;
+pub(crate) use container::ContainerReader;
 pub(crate) use cursor::{Cursor, Decoded, Malformed};
 pub(crate) use encode::{ContainerWriter, Encoder};
 pub(crate) use schema::{AvroSchema, Kind, Logical, NodeId, RecordField};

@@ -17,8 +17,6 @@ pub(crate) enum Want {
     Boolean,
     /// An array of `int` or `long`.
     Integers,
-    /// A record.
-    Record,
     /// An array of records.
     Records,
     /// Whatever the caller checks itself.
@@ -51,9 +49,7 @@ impl Slot {
             || match (want, schema.kind(slot.node)) {
                 (Want::Integer, _) => is_integer(slot.node),
                 (Want::Text, Kind::String) | (Want::Bytes, Kind::Bytes | Kind::String) => true,
-                (Want::Boolean, Kind::Boolean) | (Want::Record, Kind::Record(_)) | (Want::Anything, _) => {
-                    true
-                }
+                (Want::Boolean, Kind::Boolean) | (Want::Anything, _) => true,
                 (Want::Integers, Kind::Array(item)) => is_integer(*item),
                 (Want::Records, Kind::Array(item)) => matches!(schema.kind(*item), Kind::Record(_)),
                 _ => false,
@@ -170,7 +166,6 @@ impl Want {
             Want::Bytes => "bytes",
             Want::Boolean => "boolean",
             Want::Integers => "an array of int or long",
-            Want::Record => "a record",
             Want::Records => "an array of records",
             Want::Anything => "known",
         }

@@ -1,0 +1,196 @@
+//! Rows of files that DataFusion's Parquet source does not read: deletes, filter and projection
+//! are applied here.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanArray, BooleanBufferBuilder, Int64Array, RecordBatch, RecordBatchOptions,
+};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{FieldRef, Schema as ArrowSchema, SchemaRef};
+use datafusion::common::ScalarValue;
+use datafusion::common::cast::as_boolean_array;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::error::Result as DfResult;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::projection::ProjectionExpr;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_adapter::{PhysicalExprAdapterFactory, replace_columns_with_literals};
+use datafusion::physical_plan::metrics::MetricBuilder;
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
+
+use crate::error::{Error, Result};
+use crate::spec::DeletionVector;
+
+use super::adapter::AdapterFactory;
+use super::deletes::EqualityFilter;
+use super::files::open_file;
+use super::metadata_columns::POS;
+use super::open::{OpenFiles, key_alias};
+use super::source::ScanFile;
+
+/// Opens a file and returns what the query wants of its rows.
+///
+/// # Errors
+/// As [`open_file`].
+pub(crate) async fn open_rows(
+    open: &OpenFiles,
+    file: &PartitionedFile,
+    scan_file: &ScanFile,
+    positions: Option<DeletionVector>,
+    equality: Option<EqualityFilter>,
+) -> DfResult<BoxStream<'static, DfResult<RecordBatch>>> {
+    // DataFusion may split a file by bytes; these are read as a whole, by whoever has the first.
+    if file.range.as_ref().is_some_and(|range| range.start > 0) {
+        return Ok(stream::empty().boxed());
+    }
+    let table_schema = open.inner.table_schema();
+    let mut projection = open.projection();
+    let output = Arc::new(ArrowSchema::new(
+        projection
+            .iter()
+            .map(|p| {
+                Ok(p.expr.return_field(table_schema.table_schema())?.as_ref().clone().with_name(&p.alias))
+            })
+            .collect::<DfResult<Vec<_>>>()?,
+    ));
+    let wanted = projection.len();
+    for name in equality.iter().flat_map(EqualityFilter::key_columns) {
+        let index = table_schema.table_schema().index_of(&name)?;
+        projection
+            .push(ProjectionExpr { expr: Arc::new(Column::new(&name, index)), alias: key_alias(&name) });
+    }
+    let predicate = open.inner.filter();
+    let exprs = projection.iter().map(|p| &p.expr).chain(predicate.iter());
+    let columns: HashSet<String> =
+        exprs.flat_map(|e| collect_columns(e)).map(|c| c.name().to_owned()).collect();
+
+    let context = &open.context;
+    let bytes = MetricBuilder::new(open.inner.metrics()).counter("bytes_scanned", open.partition);
+    let data_file = &scan_file.task.data_file;
+    let opened =
+        open_file(&context.table, data_file, &context.resolution, &columns, open.batch_size, bytes).await?;
+
+    // Expressions over the table → expressions over the file and a column of positions.
+    let physical = with_fields(&opened.schema, table_schema.virtual_columns().iter());
+    let logical = with_fields(table_schema.file_schema(), table_schema.virtual_columns().iter());
+    let adapter = AdapterFactory {
+        schema: Arc::clone(&context.resolution.schema),
+        constants: Arc::clone(&scan_file.constants),
+    }
+    .create(logical, Arc::clone(&physical))?;
+    let constants: HashMap<String, ScalarValue> = table_schema
+        .table_partition_cols()
+        .iter()
+        .zip(&file.partition_values)
+        .map(|(f, v)| (f.name().clone(), v.clone()))
+        .collect();
+    let adapt =
+        |expr: Arc<dyn PhysicalExpr>| adapter.rewrite(replace_columns_with_literals(expr, &constants)?);
+    let fields = projection
+        .iter()
+        .map(|p| Ok(p.expr.return_field(table_schema.table_schema())?.as_ref().clone().with_name(&p.alias)))
+        .collect::<DfResult<Vec<_>>>()?;
+    let reader = RowReader {
+        physical,
+        has_positions: !table_schema.virtual_columns().is_empty(),
+        predicate: predicate.map(&adapt).transpose()?,
+        exprs: projection.into_iter().map(|p| adapt(p.expr)).collect::<DfResult<_>>()?,
+        schema: Arc::new(ArrowSchema::new(fields)),
+        output,
+        wanted,
+        positions,
+        equality,
+        next: 0,
+        rows: data_file.record_count,
+        file_path: data_file.file_path.clone(),
+    };
+    Ok(stream::try_unfold((reader, opened.batches), |(mut reader, mut batches)| async move {
+        while let Some(batch) = batches.next().await {
+            let batch = batch.map_err(|e| e.context(format!("file {}", reader.file_path)))?;
+            let batch = reader.read(batch)?;
+            if batch.num_rows() > 0 {
+                return Ok(Some((batch, (reader, batches))));
+            }
+        }
+        reader.finish()?;
+        Ok(None)
+    })
+    .boxed())
+}
+
+fn with_fields<'a>(schema: &'a SchemaRef, extra: impl Iterator<Item = &'a FieldRef>) -> SchemaRef {
+    let fields: Vec<FieldRef> = schema.fields().iter().chain(extra).cloned().collect();
+    Arc::new(ArrowSchema::new(fields))
+}
+
+struct RowReader {
+    /// The file's columns, and positions if the query needs them.
+    physical: SchemaRef,
+    has_positions: bool,
+    predicate: Option<Arc<dyn PhysicalExpr>>,
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
+    /// What the expressions give: what is wanted, then the key columns.
+    schema: SchemaRef,
+    /// What is wanted.
+    output: SchemaRef,
+    wanted: usize,
+    positions: Option<DeletionVector>,
+    equality: Option<EqualityFilter>,
+    /// The position of the next row.
+    next: u64,
+    /// How many rows the manifest promises.
+    rows: i64,
+    file_path: String,
+}
+
+impl RowReader {
+    fn read(&mut self, batch: RecordBatch) -> DfResult<RecordBatch> {
+        let first = self.next;
+        let rows = batch.num_rows() as u64;
+        self.next += rows;
+        let mut columns = batch.columns().to_vec();
+        if self.has_positions {
+            let end = first + rows;
+            columns.push(Arc::new(Int64Array::from_iter_values(first as i64..end as i64)) as ArrayRef);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let mut batch = RecordBatch::try_new_with_options(Arc::clone(&self.physical), columns, &options)?;
+        if let Some(deleted) = &self.positions
+            && deleted.count_range(first..first + rows) > 0
+        {
+            let mut kept = BooleanBufferBuilder::new(batch.num_rows());
+            kept.append_n(batch.num_rows(), true);
+            for position in deleted.iter_range(first..first + rows) {
+                kept.set_bit((position - first) as usize, false);
+            }
+            batch = filter_record_batch(&batch, &BooleanArray::new(kept.finish(), None))?;
+        }
+        if let Some(predicate) = &self.predicate {
+            let matches = predicate.evaluate(&batch)?.into_array(batch.num_rows())?;
+            batch = filter_record_batch(&batch, as_boolean_array(&matches)?)?;
+        }
+        let mut values = Vec::with_capacity(self.exprs.len());
+        for expr in &self.exprs {
+            values.push(expr.evaluate(&batch)?.into_array(batch.num_rows())?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), values, &options)?;
+        match &self.equality {
+            Some(equality) => Ok(equality.apply(&batch)?),
+            None if self.wanted == batch.num_columns() => Ok(batch.with_schema(Arc::clone(&self.output))?),
+            None => Err(Error::invalid("a scan has columns that nobody wants").into()),
+        }
+    }
+
+    fn finish(&self) -> Result<()> {
+        if i64::try_from(self.next).ok() == Some(self.rows) {
+            return Ok(());
+        }
+        let message = format!("the file holds {} rows, but its manifest says {}", self.next, self.rows);
+        Err(Error::invalid(message).context(format!("file {}", self.file_path)))
+    }
+}
