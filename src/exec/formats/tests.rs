@@ -274,11 +274,10 @@ async fn truncated_files_are_errors() {
         let bytes = testdata(file);
         let step = if bytes.len() > 3000 { 37 } else { 5 };
         for cut in (0..bytes.len()).step_by(step) {
-            match Ask::all(&schema).read(file, bytes[..cut].to_vec()).await {
-                // After the header, an Avro file may end.
-                Ok(read) => assert!(file.ends_with(".avro") && read.is_empty(), "{file} cut at {cut}"),
-                Err(e) => assert!(e.to_string().contains(file), "{e}"),
-            }
+            let read = Ask::all(&schema).read(file, bytes[..cut].to_vec()).await;
+            // After the header, an Avro file may end.
+            let may_end = file.ends_with(".avro") && read.as_ref().is_ok_and(Vec::is_empty);
+            assert!(read.is_err() || may_end, "{file} cut at {cut}");
         }
     }
 }

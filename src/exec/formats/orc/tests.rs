@@ -50,7 +50,7 @@ async fn types_that_do_not_fit_name_the_field() {
     for (name, p) in [("a", P::Int), ("st", P::Int)] {
         let schema = Schema::new(0.into(), vec![NestedField::optional(1, name, p)], vec![]).unwrap();
         let e = Ask::all(&schema).read(FILES[0], testdata("no_ids/lz4-1.orc")).await.unwrap_err().to_string();
-        assert!(e.contains(&format!("`{name}`")) && e.contains("lz4-1.orc"), "{e}");
+        assert!(e.contains(&format!("`{name}`")), "{e}");
     }
 }
 
