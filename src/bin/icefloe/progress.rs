@@ -53,11 +53,10 @@ impl Drop for Progress {
 
 fn bar(total: Option<u64>) -> ProgressBar {
     let (bar, template) = match total {
-        Some(total) => (
-            ProgressBar::new(total),
-            "{elapsed_precise} [{bar:40}] {percent}% {human_pos}/{human_len} rows ({per_sec})",
-        ),
-        None => (ProgressBar::new_spinner(), "{elapsed_precise} {spinner} {human_pos} rows read ({per_sec})"),
+        Some(total) => {
+            (ProgressBar::new(total), "{elapsed_precise} [{bar:40}] {percent}% {human_pos}/{human_len} rows")
+        }
+        None => (ProgressBar::new_spinner(), "{elapsed_precise} {spinner} {human_pos} rows read"),
     };
     bar.set_draw_target(ProgressDrawTarget::hidden());
     match ProgressStyle::with_template(template) {

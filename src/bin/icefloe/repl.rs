@@ -18,6 +18,7 @@ use crate::shell::Shell;
 
 /// Reads and runs statements until the user leaves.
 pub async fn run(shell: &mut Shell) -> Result<()> {
+    shell.interactive = true;
     let failed = |e: ReadlineError| message(format!("the terminal can't be read: {e}"));
     let mut editor: Editor<ShellHelper, FileHistory> = Editor::new().map_err(failed)?;
     editor.set_completion_type(CompletionType::List);
@@ -53,7 +54,7 @@ pub async fn run(shell: &mut Shell) -> Result<()> {
     Ok(())
 }
 
-/// Runs what was typed; Ctrl-C stops it.
+/// Runs what was typed.
 async fn execute(shell: &mut Shell, text: &str) -> Result<script::Outcome> {
     let mut feeder = Feeder::default();
     let mut items = Vec::new();
@@ -62,16 +63,8 @@ async fn execute(shell: &mut Shell, text: &str) -> Result<script::Outcome> {
     }
     items.extend(feeder.finish(shell.dialect()?.as_ref()));
     for item in items {
-        tokio::select! {
-            outcome = script::run_item(shell, &item.action) => {
-                if outcome? == script::Outcome::Quit {
-                    return Ok(script::Outcome::Quit);
-                }
-            }
-            _ = tokio::signal::ctrl_c() => {
-                eprintln!("Cancelled.");
-                break;
-            }
+        if script::run_item(shell, &item.action).await? == script::Outcome::Quit {
+            return Ok(script::Outcome::Quit);
         }
     }
     Ok(script::Outcome::Finished)

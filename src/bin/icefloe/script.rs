@@ -5,7 +5,6 @@ use std::path::Path;
 use std::pin::Pin;
 
 use datafusion::error::{DataFusionError, Result};
-use tokio::task::JoinError;
 
 use crate::commands::{self, Next};
 use crate::input::{Action, Feeder};
@@ -96,25 +95,23 @@ pub async fn run_item(shell: &mut Shell, action: &Action) -> Result<Outcome> {
     Ok(Outcome::Finished)
 }
 
-/// Runs a statement as a task of its own: on the runtime's threads, and stopped if this is dropped.
+/// Runs a statement as a task of its own, on the runtime's threads. In the dialogue Ctrl-C stops it.
 async fn run_sql(shell: &Shell, sql: String) -> Result<()> {
+    let interrupted = async {
+        match shell.interactive {
+            true => tokio::signal::ctrl_c().await,
+            false => std::future::pending().await,
+        }
+    };
     let shell = shell.clone();
-    let task = AbortOnDrop(tokio::spawn(async move { shell.run(&sql).await }));
-    task.await.unwrap_or_else(|e| Err(message(format!("the statement failed: {e}"))))
-}
-
-struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
-
-impl<T> Future for AbortOnDrop<T> {
-    type Output = Result<T, JoinError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(context)
-    }
-}
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
+    let mut task = tokio::spawn(async move { shell.run(&sql).await });
+    tokio::select! {
+        outcome = &mut task => outcome.unwrap_or_else(|e| Err(message(format!("the statement failed: {e}")))),
+        _ = interrupted => {
+            task.abort();
+            // It cleans up what it shows before the next prompt.
+            let _ = task.await;
+            Err(message("cancelled"))
+        }
     }
 }

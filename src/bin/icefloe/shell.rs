@@ -60,6 +60,8 @@ pub struct Shell {
     pub context: SessionContext,
     /// How results are printed.
     pub printing: Printing,
+    /// Whether somebody types, and may stop a statement with Ctrl-C.
+    pub interactive: bool,
 }
 
 impl Shell {
@@ -76,7 +78,7 @@ impl Shell {
         let context = SessionContext::new_with_state(state).enable_url_table();
         Config::load(args.catalog_conf.as_deref())?.register(&context).await?;
         let printing = Printing { format: args.format, maxrows: args.maxrows, quiet: args.quiet };
-        Ok(Self { context, printing })
+        Ok(Self { context, printing, interactive: false })
     }
 
     /// The dialect that the session has now.

@@ -115,6 +115,16 @@ impl ContainerReader {
             .context(|| "header `avro.schema`".into())
     }
 
+    /// What follows the blocks read so far.
+    pub(crate) fn rest(&self) -> &Bytes {
+        &self.rest
+    }
+
+    /// Replaces [`Self::rest`] by itself and more: for files that are fetched piece by piece.
+    pub(crate) fn set_rest(&mut self, rest: Bytes) {
+        self.rest = rest;
+    }
+
     /// The next block; `None` at the end of the file.
     pub(crate) fn next_block(&mut self) -> Result<Option<Block>> {
         if self.rest.is_empty() {

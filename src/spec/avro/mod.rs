@@ -12,7 +12,7 @@ mod schema_text;
 mod slot;
 
 pub use container::Codec;
-pub(crate) use container::ContainerReader;
+pub(crate) use container::{Block, ContainerReader};
 pub(crate) use cursor::{Cursor, Decoded, Malformed};
 pub(crate) use encode::{ContainerWriter, Encoder};
 pub(crate) use schema::{AvroSchema, Kind, Logical, NodeId, RecordField};

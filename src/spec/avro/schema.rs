@@ -114,7 +114,8 @@ impl AvroSchema {
         }
     }
 
-    fn is_empty(&self, id: NodeId) -> bool {
+    /// Whether values of the type take no bytes.
+    pub(crate) fn is_empty(&self, id: NodeId) -> bool {
         self.nodes.get(id.0).is_none_or(|n| n.is_empty)
     }
 

@@ -78,6 +78,11 @@ impl Slot {
         }
     }
 
+    /// A value that is never null, for what has no type of its own: the keys of Avro's maps.
+    pub(crate) fn plain(node: NodeId) -> Self {
+        Self { null: Null::Never, node }
+    }
+
     /// The type of the values that are not null.
     pub(crate) fn node(&self) -> NodeId {
         self.node
