@@ -15,4 +15,5 @@ mod source;
 mod statistics;
 
 pub use metadata_columns::METADATA_COLUMNS;
+pub(crate) use metadata_columns::{partition_tuple, unified_partition_type};
 pub(crate) use scan::{ScanRequest, build_scan, provider_schema};
