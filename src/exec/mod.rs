@@ -18,4 +18,5 @@ mod statistics;
 mod tests;
 
 pub use metadata_columns::METADATA_COLUMNS;
+pub(crate) use metadata_columns::{partition_tuple, unified_partition_type};
 pub(crate) use scan::{ScanRequest, build_scan, provider_schema};

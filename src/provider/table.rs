@@ -15,6 +15,7 @@ use crate::arrow::to_predicate;
 use crate::error::{Error, Result, ResultExt};
 use crate::exec::{ScanRequest, build_scan, provider_schema};
 use crate::expr::{Predicate, decided_by_partition};
+use crate::metadata_table::{MetadataTable, MetadataTableKind};
 use crate::plan::{ScanPlan, ScanRequest as PlanRequest, plan_files};
 use crate::spec::{Schema, Selection, SnapshotSelector};
 use crate::table::{OpenOptions, Table};
@@ -86,6 +87,27 @@ impl IcebergTable {
     pub fn with_metadata_columns(&self) -> Result<Self> {
         let schema = provider_schema(&self.table, &self.selection.schema, true)?;
         Ok(Self { schema, metadata_columns: true, ..self.clone() })
+    }
+
+    /// One of its metadata tables; those that show one snapshot show the one that is read here.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::Arc;
+    /// use datafusion::prelude::SessionContext;
+    /// use icefloe::{IcebergTable, MetadataTableKind};
+    ///
+    /// let table = IcebergTable::open("warehouse/db/events").await?;
+    /// let files = table.metadata_table(MetadataTableKind::Files)?;
+    /// SessionContext::new().read_table(Arc::new(files))?.show().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`MetadataTable::try_new`].
+    pub fn metadata_table(&self, kind: MetadataTableKind) -> Result<MetadataTable> {
+        MetadataTable::try_new(self.table.clone(), self.selection.snapshot.clone(), kind)
     }
 
     /// The table behind it.

@@ -15,11 +15,13 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 
 use super::metadata_columns::{self, Hidden};
+use super::metadata_tables;
 use super::parse::{parse, session_dialect};
 use super::split::split;
 use super::time_travel::{Made, Tables, TimeTravelPlanner};
 use super::times::{TimePlanner, align_times};
 use crate::arrow::TransformFunction;
+use crate::metadata_table::MetadataTable;
 use crate::provider::{IcebergTable, IcebergTableFactory};
 use crate::spec::SnapshotSelector;
 
@@ -30,8 +32,11 @@ fn factory() -> Arc<dyn TableProviderFactory> {
     Arc::new(IcebergTableFactory::default())
 }
 
-/// An Iceberg table at another snapshot.
+/// An Iceberg table, or a metadata table of one, at another snapshot.
 fn at(table: &dyn TableProvider, selector: &SnapshotSelector) -> Made {
+    if let Some(table) = table.downcast_ref::<MetadataTable>() {
+        return Some(table.at(selector).map(|t| Arc::new(t) as Arc<dyn TableProvider>));
+    }
     let table: &IcebergTable = table.downcast_ref()?;
     Some(table.at(selector).map(|t| Arc::new(t) as Arc<dyn TableProvider>))
 }
@@ -81,7 +86,7 @@ pub fn session_state_builder() -> SessionStateBuilder {
     enable(SessionStateBuilder::new().with_default_features())
 }
 
-/// SQL with time travel.
+/// SQL with time travel and metadata tables.
 ///
 /// ```no_run
 /// # async fn run() -> datafusion::error::Result<()> {
@@ -135,6 +140,7 @@ impl IcebergSql for SessionContext {
         let mut state = self.state();
         let parsed = parse(sql, state.config_options())?;
         let mut statement = parsed.statement;
+        metadata_tables::resolve(&mut state, &mut statement).await?;
         let marked = mark_metadata_columns(&state, &mut statement).await?;
         if parsed.versioned || marked {
             // In a session that was not registered, DataFusion would read current data.
