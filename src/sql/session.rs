@@ -19,6 +19,7 @@ use super::parse::{parse, session_dialect};
 use super::split::split;
 use super::time_travel::{Made, Tables, TimeTravelPlanner};
 use super::times::{TimePlanner, align_times};
+use super::variant::VariantFunction;
 use crate::provider::{IcebergTable, IcebergTableFactory};
 use crate::spec::SnapshotSelector;
 
@@ -45,8 +46,8 @@ fn planner() -> Arc<TimeTravelPlanner> {
     Arc::new(TimeTravelPlanner::new(Tables { at, with_metadata_columns }))
 }
 
-/// Teaches a session Iceberg: `CREATE EXTERNAL TABLE … STORED AS ICEBERG`, and that a version of
-/// a table is never ignored. Call it once, after the session was made.
+/// Teaches a session Iceberg: `CREATE EXTERNAL TABLE … STORED AS ICEBERG`, that a version of a
+/// table is never ignored, and functions over variants. Call it once, after the session was made.
 ///
 /// Versions in every spelling are understood by [`IcebergSql::iceberg_sql`]; what
 /// [`SessionContext::sql`] parses depends on `datafusion.sql_parser.dialect`.
@@ -59,6 +60,9 @@ pub fn register(context: &SessionContext) -> Result<()> {
     state.register_relation_planner(planner())?;
     state.register_expr_planner(Arc::new(TimePlanner))?;
     state.table_factories_mut().insert(FORMAT.to_string(), factory());
+    for function in VariantFunction::all() {
+        state.register_udf(function)?;
+    }
     Ok(())
 }
 
@@ -67,6 +71,7 @@ pub fn enable(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.relation_planners().get_or_insert_default().insert(0, planner());
     builder.expr_planners().get_or_insert_default().push(Arc::new(TimePlanner));
     builder.table_factories().get_or_insert_default().insert(FORMAT.to_string(), factory());
+    builder.scalar_functions().get_or_insert_default().extend(VariantFunction::all());
     builder
 }
 
@@ -261,6 +266,9 @@ mod tests {
             let state = context.state();
             assert!(state.table_factories().contains_key("ICEBERG"));
             assert!(state.table_factories().contains_key("PARQUET"));
+            for name in ["variant_to_json", "variant_get", "is_variant_null"] {
+                assert!(state.scalar_functions().contains_key(name), "{name}");
+            }
             assert_eq!(state.relation_planners().len(), 1);
         }
     }
