@@ -15,6 +15,8 @@ pub use schema::{
 pub use transform::transform_array;
 pub use transform_function::TransformFunction;
 
-pub(crate) use predicate::{Converted, to_predicate};
-pub(crate) use schema::{ensure_supported, field_id, to_arrow_field};
-pub(crate) use value::{array_value, scalar_to_value, value_to_scalar, values_to_array};
+pub(crate) use predicate::to_predicate;
+pub(crate) use schema::{ensure_supported, to_arrow_field};
+pub(crate) use value::value_to_scalar;
+#[cfg(test)]
+pub(crate) use value::{array_value, values_to_array};

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -125,6 +126,7 @@ impl IcebergTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = self.read_schema();
         let filter = Predicate::and(filters.iter().map(|f| to_predicate(f, schema).predicate));
+        let started = Instant::now();
         let plan = match &self.selection.snapshot {
             None => ScanPlan::default(),
             Some(snapshot) => {
@@ -147,6 +149,7 @@ impl IcebergTable {
             projection,
             filter_columns,
             filter,
+            planning: started.elapsed(),
             limit,
         };
         build_scan(&request, plan, session)

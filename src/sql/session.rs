@@ -10,7 +10,7 @@ use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 
@@ -19,6 +19,7 @@ use super::parse::{parse, session_dialect};
 use super::split::split;
 use super::time_travel::{Made, Tables, TimeTravelPlanner};
 use super::times::{TimePlanner, align_times};
+use crate::arrow::TransformFunction;
 use crate::provider::{IcebergTable, IcebergTableFactory};
 use crate::spec::SnapshotSelector;
 
@@ -45,8 +46,8 @@ fn planner() -> Arc<TimeTravelPlanner> {
     Arc::new(TimeTravelPlanner::new(Tables { at, with_metadata_columns }))
 }
 
-/// Teaches a session Iceberg: `CREATE EXTERNAL TABLE … STORED AS ICEBERG`, and that a version of
-/// a table is never ignored. Call it once, after the session was made.
+/// Teaches a session Iceberg: `CREATE EXTERNAL TABLE … STORED AS ICEBERG`, the partition transforms
+/// as functions (`days(ts)`, `bucket(16, id)`, …), and that a version of a table is never ignored. Call it once, after the session was made.
 ///
 /// Versions in every spelling are understood by [`IcebergSql::iceberg_sql`]; what
 /// [`SessionContext::sql`] parses depends on `datafusion.sql_parser.dialect`.
@@ -58,6 +59,9 @@ pub fn register(context: &SessionContext) -> Result<()> {
     let mut state = state.write();
     state.register_relation_planner(planner())?;
     state.register_expr_planner(Arc::new(TimePlanner))?;
+    for function in TransformFunction::all() {
+        state.register_udf(Arc::new(ScalarUDF::from(function)))?;
+    }
     state.table_factories_mut().insert(FORMAT.to_string(), factory());
     Ok(())
 }
@@ -66,6 +70,8 @@ pub fn register(context: &SessionContext) -> Result<()> {
 pub fn enable(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.relation_planners().get_or_insert_default().insert(0, planner());
     builder.expr_planners().get_or_insert_default().push(Arc::new(TimePlanner));
+    let functions = TransformFunction::all().into_iter().map(|f| Arc::new(ScalarUDF::from(f)));
+    builder.scalar_functions().get_or_insert_default().extend(functions);
     builder.table_factories().get_or_insert_default().insert(FORMAT.to_string(), factory());
     builder
 }
