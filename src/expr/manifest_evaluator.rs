@@ -22,7 +22,6 @@ impl ManifestEvaluator {
         Self { projected, fields: spec.fields.len() }
     }
 
-
     /// Whether the manifest may list a file with a matching row.
     pub(crate) fn may_match(&self, manifest: &ManifestFile) -> bool {
         match &manifest.partitions {

@@ -94,7 +94,6 @@ impl MetricsEvaluator {
         Self { filter: columns(filter, schema) }
     }
 
-
     /// Whether the file may hold a matching row.
     pub(crate) fn may_match(&self, file: &ContentFile) -> bool {
         let mut leaf = |column: &Option<Column>| column.as_ref().and_then(|c| c.test(file));
