@@ -17,6 +17,6 @@ pub use transform_function::TransformFunction;
 
 pub(crate) use predicate::to_predicate;
 pub(crate) use schema::{ensure_supported, to_arrow_field};
-pub(crate) use value::value_to_scalar;
 #[cfg(test)]
-pub(crate) use value::{array_value, values_to_array};
+pub(crate) use value::array_value;
+pub(crate) use value::{value_to_scalar, values_to_array};
