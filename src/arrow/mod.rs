@@ -7,16 +7,21 @@ mod predicate_tests;
 mod schema;
 mod transform;
 mod transform_function;
+mod unshred;
 mod value;
+mod variant;
 
 pub use schema::{
-    DOC_KEY, FIELD_ID_KEY, UNSUPPORTED_KEY, from_arrow_schema, from_arrow_schema_fresh_ids, to_arrow_schema,
+    DOC_KEY, FIELD_ID_KEY, ICEBERG_TYPE_KEY, WKB_EXTENSION, from_arrow_schema, from_arrow_schema_fresh_ids,
+    to_arrow_schema,
 };
 pub use transform::transform_array;
 pub use transform_function::TransformFunction;
+pub use variant::VARIANT_EXTENSION;
 
 pub(crate) use predicate::to_predicate;
-pub(crate) use schema::{ensure_supported, to_arrow_field};
+pub(crate) use schema::{to_arrow_field, variant_metadata};
 #[cfg(test)]
 pub(crate) use value::array_value;
 pub(crate) use value::{value_to_scalar, values_to_array};
+pub(crate) use variant::{VariantColumn, is_variant, read_variants, variant_type};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use ::arrow::datatypes::{DataType, Field, Fields, Schema as ArrowSchema, TimeUnit};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
+use serde_json::json;
 
 use crate::error::{Error, Result, ResultExt};
 use crate::spec::{
@@ -16,23 +17,34 @@ use crate::spec::{
     SchemaId, StructType, Type,
 };
 
+use super::variant::{VARIANT_EXTENSION, is_variant, variant_type};
+
 /// The metadata key of a field's id.
 pub const FIELD_ID_KEY: &str = PARQUET_FIELD_ID_META_KEY;
 /// The metadata key of a field's comment.
 pub const DOC_KEY: &str = "doc";
-/// The metadata key that marks a placeholder: its value names the type that can't be read yet.
-pub const UNSUPPORTED_KEY: &str = "icefloe:unsupported";
+/// The metadata key of the Iceberg type of a field whose Arrow type does not tell it: `geometry`
+/// and `geography`, as the spec writes them.
+pub const ICEBERG_TYPE_KEY: &str = "icefloe:type";
+/// The Arrow extension type of geometries and geographies, which are WKB.
+pub const WKB_EXTENSION: &str = "geoarrow.wkb";
 
 const UTC: &str = "UTC";
-/// Arrow's key for the name of an extension type.
+/// Arrow's keys for the name of an extension type and what it says beyond that.
 const EXTENSION_TYPE_NAME_KEY: &str = "ARROW:extension:name";
+const EXTENSION_TYPE_METADATA_KEY: &str = "ARROW:extension:metadata";
 /// Arrow's canonical extension type that tells a `uuid` from a `fixed[16]`.
 const UUID_EXTENSION: &str = "arrow.uuid";
+/// What geometries and geographies refer to if the schema does not say (spec, "Primitive Types").
+const DEFAULT_CRS: &str = "OGC:CRS84";
+/// How edges of geographies run if the schema does not say.
+const DEFAULT_ALGORITHM: &str = "spherical";
 
 /// The schema in Arrow's types.
 ///
-/// Columns of type `variant`, `geometry` and `geography`, or with those inside, become
-/// placeholders of bytes marked with [`UNSUPPORTED_KEY`], which must not be read.
+/// A `variant` is a struct of the bytes `metadata` and `value`, with the extension type
+/// [`VARIANT_EXTENSION`]; `geometry` and `geography` are WKB with [`WKB_EXTENSION`], whose
+/// metadata says `crs` and `edges`, and [`ICEBERG_TYPE_KEY`].
 ///
 /// # Errors
 /// `Unsupported` for types that Arrow can't hold, such as a `fixed` of 2^31 bytes.
@@ -49,26 +61,6 @@ pub(crate) fn to_arrow_field(field: &NestedField) -> Result<Field> {
     arrow_field(field, false).context(|| format!("field `{}`", field.name))
 }
 
-/// Refuses a field whose values can't be read yet, at any depth; `name` is its full name.
-///
-/// # Errors
-/// `Unsupported`, naming the field and the type.
-pub(crate) fn ensure_supported(field: &NestedField, name: &str) -> Result<()> {
-    match &field.field_type {
-        Type::Variant | Type::Primitive(PrimitiveType::Geometry { .. } | PrimitiveType::Geography { .. }) => {
-            Err(Error::unsupported(format!(
-                "columns of type {} can't be read or written yet; leave the column out",
-                field.field_type
-            ))
-            .context(format!("field `{name}`")))
-        }
-        t => t
-            .children()
-            .into_iter()
-            .try_for_each(|child| ensure_supported(child, &format!("{name}.{}", child.name))),
-    }
-}
-
 fn arrow_field(field: &NestedField, nested: bool) -> Result<Field> {
     let mut metadata = HashMap::from([(FIELD_ID_KEY.to_owned(), field.id.to_string())]);
     if let Some(doc) = &field.doc {
@@ -76,20 +68,32 @@ fn arrow_field(field: &NestedField, nested: bool) -> Result<Field> {
     }
     let data_type = match &field.field_type {
         Type::Primitive(p) => {
+            let mut say = |key: &str, value: String| metadata.insert(key.to_owned(), value);
             match p {
-                PrimitiveType::Geometry { .. } | PrimitiveType::Geography { .. } => {
-                    metadata.insert(UNSUPPORTED_KEY.to_owned(), p.to_string());
+                PrimitiveType::Geometry { crs } => {
+                    say(ICEBERG_TYPE_KEY, p.to_string());
+                    say(EXTENSION_TYPE_NAME_KEY, WKB_EXTENSION.to_owned());
+                    let crs = crs.as_deref().unwrap_or(DEFAULT_CRS);
+                    say(EXTENSION_TYPE_METADATA_KEY, json!({ "crs": crs }).to_string());
+                }
+                PrimitiveType::Geography { crs, algorithm } => {
+                    say(ICEBERG_TYPE_KEY, p.to_string());
+                    say(EXTENSION_TYPE_NAME_KEY, WKB_EXTENSION.to_owned());
+                    let crs = crs.as_deref().unwrap_or(DEFAULT_CRS);
+                    let edges = algorithm.as_deref().unwrap_or(DEFAULT_ALGORITHM);
+                    let edges = edges.to_ascii_lowercase();
+                    say(EXTENSION_TYPE_METADATA_KEY, json!({ "crs": crs, "edges": edges }).to_string());
                 }
                 PrimitiveType::Uuid => {
-                    metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), UUID_EXTENSION.to_owned());
+                    say(EXTENSION_TYPE_NAME_KEY, UUID_EXTENSION.to_owned());
                 }
                 _ => {}
             }
             primitive(p, nested)?
         }
         Type::Variant => {
-            metadata.insert(UNSUPPORTED_KEY.to_owned(), field.field_type.to_string());
-            bytes(nested)
+            metadata.extend(variant_metadata());
+            variant_type()
         }
         Type::Struct(s) => DataType::Struct(s.fields.iter().map(child).collect::<Result<Vec<_>>>()?.into()),
         Type::List(l) => DataType::List(Arc::new(child(&l.element)?)),
@@ -101,6 +105,14 @@ fn arrow_field(field: &NestedField, nested: bool) -> Result<Field> {
     // Arrow has no NULL array that is not nullable.
     let nullable = !field.required || data_type == DataType::Null;
     Ok(Field::new(&field.name, data_type, nullable).with_metadata(metadata))
+}
+
+/// What the metadata of a field says to make it a variant.
+pub(crate) fn variant_metadata() -> [(String, String); 2] {
+    [
+        (EXTENSION_TYPE_NAME_KEY.to_owned(), VARIANT_EXTENSION.to_owned()),
+        (EXTENSION_TYPE_METADATA_KEY.to_owned(), String::new()),
+    ]
 }
 
 fn child(field: &NestedField) -> Result<Field> {
@@ -197,10 +209,13 @@ fn iceberg_field(field: &Field, name: &str, ids: &mut Ids<'_>, depth: usize) -> 
         return Err(Error::invalid(format!("types nest deeper than {MAX_NESTING}")));
     }
     let id = ids(field)?;
-    let field_type = match field.metadata().get(UNSUPPORTED_KEY).map(String::as_str) {
-        Some("variant") => Ok(Type::Variant),
-        Some(name) => PrimitiveType::parse(name).map(Type::Primitive),
-        None => iceberg_type(field, field.data_type(), ids, depth),
+    let field_type = if field.extension_type_name() == Some(VARIANT_EXTENSION) {
+        match is_variant(field.data_type()) {
+            true => Ok(Type::Variant),
+            false => Err(Error::invalid(format!("a variant can't be {}", field.data_type()))),
+        }
+    } else {
+        iceberg_type(field, field.data_type(), ids, depth)
     }
     .context(|| format!("field `{name}`"))?;
     let required = !field.is_nullable() && field_type != Type::Primitive(PrimitiveType::Unknown);
@@ -237,7 +252,10 @@ fn iceberg_type(field: &Field, data_type: &DataType, ids: &mut Ids<'_>, depth: u
         DataType::Timestamp(_, None) => P::Timestamp,
         DataType::Timestamp(_, Some(_)) => P::Timestamptz,
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => P::String,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => P::Binary,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => match said_type(field)? {
+            Some(said @ (P::Geometry { .. } | P::Geography { .. })) => said,
+            _ => P::Binary,
+        },
         DataType::FixedSizeBinary(16) if is_uuid(field) => P::Uuid,
         DataType::FixedSizeBinary(length) => P::Fixed(u64::try_from(*length).map_err(|_| unsupported())?),
         DataType::Dictionary(_, values) => return iceberg_type(field, values, ids, depth + 1),
@@ -265,6 +283,10 @@ fn iceberg_type(field: &Field, data_type: &DataType, ids: &mut Ids<'_>, depth: u
         _ => return Err(unsupported()),
     };
     Ok(p.into())
+}
+
+fn said_type(field: &Field) -> Result<Option<PrimitiveType>> {
+    field.metadata().get(ICEBERG_TYPE_KEY).map(|name| PrimitiveType::parse(name)).transpose()
 }
 
 fn is_uuid(field: &Field) -> bool {
@@ -333,27 +355,64 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_a_placeholder_and_names_itself() {
-        let deep = StructType::new(vec![NestedField::optional(
-            3,
-            "shape",
-            P::Geometry { crs: Some("EPSG:3857".into()) },
-        )]);
+    fn variants_are_what_the_variant_crates_know() {
+        let variant = |id, name: &str| NestedField::optional(id, name, Type::Variant);
         let s = schema(vec![
-            NestedField::optional(1, "v", Type::Variant),
-            NestedField::optional(2, "s", deep),
-            NestedField::optional(4, "ok", P::Int),
+            variant(1, "v"),
+            NestedField::optional(2, "l", ListType { element: Box::new(variant(3, "element")) }),
         ]);
         let arrow = to_arrow_schema(&s).unwrap();
-        assert_eq!(arrow.field(0).data_type(), &DataType::BinaryView);
-        assert_eq!(arrow.field(0).metadata().get(UNSUPPORTED_KEY).unwrap(), "variant");
+        assert!(arrow.field(0).has_valid_extension_type::<parquet_variant_compute::VariantType>());
+        let DataType::List(element) = arrow.field(1).data_type() else { panic!() };
+        assert!(element.has_valid_extension_type::<parquet_variant_compute::VariantType>());
+        let rows = ::arrow::array::new_null_array(element.data_type(), 1);
+        assert!(parquet_variant_compute::VariantArray::try_new(&rows).is_ok());
         assert_eq!(from_arrow_schema(&arrow, SchemaId(0)).unwrap(), s);
-        let error = ensure_supported(&s.fields()[1], "s").unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.to_string().contains("field `s.shape`"), "{error}");
-        assert!(error.to_string().contains("geometry(EPSG:3857)"), "{error}");
-        assert!(ensure_supported(&s.fields()[0], "v").is_err());
-        assert!(ensure_supported(&s.fields()[2], "ok").is_ok());
+        // As others make them.
+        let others = parquet_variant_compute::VariantArray::from_iter([parquet_variant::Variant::from(1_i8)]);
+        let others = ArrowSchema::new(vec![others.field("v")]);
+        let read = from_arrow_schema_fresh_ids(&others, SchemaId(0)).unwrap();
+        assert_eq!(read.fields()[0].field_type, Type::Variant);
+        let wrong = Field::new("v", DataType::Int32, true).with_metadata(variant_metadata().into());
+        assert!(from_arrow_schema_fresh_ids(&ArrowSchema::new(vec![wrong]), SchemaId(0)).is_err());
+    }
+
+    #[test]
+    fn geometries_are_wkb_that_says_so() {
+        let geography = |crs: Option<&str>, algorithm: Option<&str>| P::Geography {
+            crs: crs.map(Into::into),
+            algorithm: algorithm.map(Into::into),
+        };
+        for (p, said, meaning) in [
+            (P::Geometry { crs: None }, "geometry", r#"{"crs":"OGC:CRS84"}"#),
+            (P::Geometry { crs: Some("EPSG:3857".into()) }, "geometry(EPSG:3857)", r#"{"crs":"EPSG:3857"}"#),
+            (geography(None, None), "geography", r#"{"crs":"OGC:CRS84","edges":"spherical"}"#),
+            (
+                geography(Some("OGC:CRS84"), Some("karney")),
+                "geography(OGC:CRS84, karney)",
+                r#"{"crs":"OGC:CRS84","edges":"karney"}"#,
+            ),
+        ] {
+            let s = schema(vec![
+                NestedField::optional(1, "g", p.clone()),
+                NestedField::optional(2, "l", ListType::new(3, p, false)),
+            ]);
+            let arrow = to_arrow_schema(&s).unwrap();
+            assert_eq!(arrow.field(0).data_type(), &DataType::BinaryView);
+            let DataType::List(element) = arrow.field(1).data_type() else { panic!() };
+            assert_eq!(element.data_type(), &DataType::Binary);
+            for field in [arrow.field(0), element] {
+                let metadata = field.metadata();
+                assert_eq!(metadata["ARROW:extension:name"], "geoarrow.wkb");
+                assert_eq!(metadata["ARROW:extension:metadata"], meaning);
+                assert_eq!(metadata[ICEBERG_TYPE_KEY], said);
+            }
+            assert_eq!(from_arrow_schema(&arrow, SchemaId(0)).unwrap(), s);
+        }
+        let other = Field::new("x", DataType::Binary, true)
+            .with_metadata(HashMap::from([(ICEBERG_TYPE_KEY.to_owned(), "int".to_owned())]));
+        let read = from_arrow_schema_fresh_ids(&ArrowSchema::new(vec![other]), SchemaId(0)).unwrap();
+        assert_eq!(read.fields()[0].field_type, P::Binary.into());
     }
 
     #[test]
@@ -423,6 +482,7 @@ mod tests {
                 P::Uuid,
                 P::Fixed(16),
                 P::Binary,
+                P::Geometry { crs: Some("srid:4326".into()) },
                 P::Geography { crs: None, algorithm: None },
             ]),
             (1_u32..=38).prop_flat_map(|precision| {

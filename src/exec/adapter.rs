@@ -14,7 +14,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, CastExpr, Col
 use datafusion::physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory};
 
 use crate::error::{Error, Result};
-use crate::spec::{FieldId, NestedField, Schema, Type};
+use crate::spec::{FieldId, NestedField, PrimitiveType, Schema, Type};
 
 use super::metadata_columns::{LAST_UPDATED_SEQUENCE_NUMBER_ID, POS, ROW_ID_ID};
 use super::nested;
@@ -101,14 +101,21 @@ impl Adapter {
         physical: &Field,
     ) -> Arc<dyn PhysicalExpr> {
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(&field.name, index));
-        if nested::same_layout(physical.data_type(), logical.data_type())
+        // A file's bounds of these are no bounds of bytes: nothing may be pruned by them, and
+        // nothing is through `ReadAs`.
+        let is_geo = matches!(
+            field.field_type,
+            Type::Primitive(PrimitiveType::Geometry { .. } | PrimitiveType::Geography { .. })
+        );
+        if !is_geo
+            && nested::same_layout(physical.data_type(), logical.data_type())
             && physical.data_type() == logical.data_type()
         {
             return column;
         }
         match field.field_type {
             // DataFusion knows how to prune and simplify through its own cast.
-            Type::Primitive(_) if !physical.data_type().is_nested() => {
+            Type::Primitive(_) if !is_geo && !physical.data_type().is_nested() => {
                 Arc::new(CastExpr::new(column, logical.data_type().clone(), None))
             }
             _ => Arc::new(ReadAs {

@@ -2,7 +2,7 @@
 //!
 //! Struct fields are matched by name: by then the names of the file are the table's names for
 //! the same field ids (see `field_ids`). Missing fields get their initial default, primitive
-//! types are promoted, containers keep their layout.
+//! types are promoted, containers keep their layout. Shredded variants become whole.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
 
-use crate::arrow::value_to_scalar;
+use crate::arrow::{read_variants, value_to_scalar};
 use crate::error::{Error, Result, ResultExt};
 use crate::spec::{NestedField, Type, Value};
 
@@ -101,6 +101,7 @@ fn convert(array: &ArrayRef, field_type: &Type, target: &DataType) -> Result<Arr
             );
             built.map(|a| Arc::new(a) as ArrayRef).map_err(not_built)
         }
+        (Type::Variant, DataType::Struct(_)) => read_variants(array),
         (Type::Primitive(_), target) => {
             let options = CastOptions { safe: false, ..Default::default() };
             cast_with_options(array, target, &options).map_err(|e| mismatch().with_source(e))

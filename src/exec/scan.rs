@@ -20,7 +20,7 @@ use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricB
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
-use crate::arrow::{ensure_supported, to_arrow_schema, value_to_scalar};
+use crate::arrow::{to_arrow_schema, value_to_scalar};
 use crate::error::{Error, Result};
 use crate::expr::Predicate;
 use crate::plan::{PlanCounters, ScanPlan};
@@ -75,7 +75,6 @@ pub(crate) fn build_scan(
     plan: ScanPlan,
     session: &dyn Session,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    refuse_unsupported(request)?;
     let tasks = within_limit(plan.tasks, request.limit);
     let delete_bytes = Count::new();
     let memory = &session.runtime_env().memory_pool;
@@ -294,6 +293,8 @@ impl Layout {
                         | PrimitiveType::Double
                         | PrimitiveType::Uuid
                         | PrimitiveType::Unknown
+                        | PrimitiveType::Geometry { .. }
+                        | PrimitiveType::Geography { .. }
                 ),
                 _ => false,
             };
@@ -309,15 +310,6 @@ impl Layout {
         }
         LexOrdering::new(keys)
     }
-}
-
-fn refuse_unsupported(request: &ScanRequest<'_>) -> Result<()> {
-    for name in request.projection.iter().chain(&request.filter_columns) {
-        if let Some(field) = request.schema.root.field_by_name(name) {
-            ensure_supported(field, name)?;
-        }
-    }
-    Ok(())
 }
 
 /// Enough files for the limit; only asked for where every row of a file counts.

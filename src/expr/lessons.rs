@@ -26,6 +26,7 @@ fn schema() -> Schema {
             NestedField::required(7, "r", P::Int),
             NestedField::optional(10, "point", point),
             NestedField::optional(8, "u", P::Uuid),
+            NestedField::optional(9, "b", P::Binary),
             NestedField::optional(12, "list", ListType::new(13, P::Int, false)),
         ],
         vec![],
@@ -344,6 +345,29 @@ fn summaries_prune_manifests() {
     assert!(nine.may_match(&manifest(Some(vec![]))), "nor of which field");
     assert!(!evaluator(Test::IsNull).may_match(&manifest(summary(false, 1, 8))));
     assert!(evaluator(Test::IsNull).may_match(&manifest(summary(true, 1, 8))));
+}
+
+#[test]
+fn summaries_that_writers_got_wrong() {
+    let may_match = |id, test, lower: &[u8], upper: &[u8]| {
+        let summary = FieldSummary {
+            contains_null: false,
+            contains_nan: None,
+            lower_bound: Some(lower.to_vec()),
+            upper_bound: Some(upper.to_vec()),
+        };
+        let evaluator = ManifestEvaluator::new(&is(id, test), &spec(id, Transform::Identity), &schema());
+        evaluator.may_match(&manifest(Some(vec![summary])))
+    };
+    // Java's binary bounds.
+    assert!(may_match(9, Test::Eq(Value::Binary(vec![0x80])), b"a", b"\x7f\xff"));
+    assert!(!may_match(9, Test::IsNull, b"a", b"b"));
+    // DuckDB's strings of more than 16 bytes: the upper bound is cut, the lower right all the same.
+    let text = |s: &str| Test::Eq(Value::String(s.into()));
+    assert!(may_match(3, text("0123456789abcdefghij"), b"0123456789abcdef", b"0123456789abcdef"));
+    assert!(may_match(3, text("012345678901é日本"), b"01", "012345678901é".as_bytes()));
+    assert!(!may_match(3, text("0"), b"0123456789abcdef", b"0123456789abcdef"));
+    assert!(!may_match(3, text("x"), b"a", b"w"));
 }
 
 #[test]

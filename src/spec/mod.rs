@@ -37,6 +37,7 @@ mod types;
 mod value;
 pub(crate) mod value_binary;
 mod value_json;
+pub(crate) mod variant;
 
 pub use avro::Codec;
 pub use content_file::{ContentFile, ContentType, FileFormat, ManifestEntry, ManifestStatus};

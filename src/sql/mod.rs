@@ -3,6 +3,15 @@
 //! [`register`] (or [`enable`], for a session that is still being built) teaches a session
 //! `CREATE EXTERNAL TABLE … STORED AS ICEBERG` and makes it refuse versions of tables that have
 //! none. [`IcebergSql`] adds what DataFusion's own parser does not understand.
+//!
+//! Functions over columns of type `variant` that a session gets:
+//!
+//! * `variant_to_json(v)`: JSON text. A string alone comes without quotes, and the variant null as
+//!   NULL.
+//! * `variant_get(v, path [, type])`: the part at a path such as `$.a.b[0]` or `a.b`; as a variant,
+//!   or cast to a type such as `'bigint'`, `'decimal(9,2)'`, `'string'` or `'json'`, which quotes
+//!   strings. NULL where there is no such part or the cast fails.
+//! * `is_variant_null(v)`: whether it is the variant null, which is not SQL's NULL.
 
 mod metadata_columns;
 mod metadata_tables;
@@ -12,6 +21,7 @@ mod session;
 mod split;
 mod time_travel;
 mod times;
+mod variant;
 
 pub use session::{IcebergSql, Script, enable, register, session_state_builder};
 pub use split::{Split, split};

@@ -20,6 +20,7 @@ use super::parse::{parse, session_dialect};
 use super::split::split;
 use super::time_travel::{Made, Tables, TimeTravelPlanner};
 use super::times::{TimePlanner, align_times};
+use super::variant::VariantFunction;
 use crate::arrow::TransformFunction;
 use crate::metadata_table::MetadataTable;
 use crate::provider::{IcebergTable, IcebergTableFactory};
@@ -52,7 +53,8 @@ fn planner() -> Arc<TimeTravelPlanner> {
 }
 
 /// Teaches a session Iceberg: `CREATE EXTERNAL TABLE … STORED AS ICEBERG`, the partition transforms
-/// as functions (`days(ts)`, `bucket(16, id)`, …), and that a version of a table is never ignored. Call it once, after the session was made.
+/// as functions (`days(ts)`, `bucket(16, id)`, …), functions over variants, metadata tables, and that
+/// a version of a table is never ignored. Call it once, after the session was made.
 ///
 /// Versions in every spelling are understood by [`IcebergSql::iceberg_sql`]; what
 /// [`SessionContext::sql`] parses depends on `datafusion.sql_parser.dialect`.
@@ -68,6 +70,9 @@ pub fn register(context: &SessionContext) -> Result<()> {
         state.register_udf(Arc::new(ScalarUDF::from(function)))?;
     }
     state.table_factories_mut().insert(FORMAT.to_string(), factory());
+    for function in VariantFunction::all() {
+        state.register_udf(function)?;
+    }
     Ok(())
 }
 
@@ -78,6 +83,7 @@ pub fn enable(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let functions = TransformFunction::all().into_iter().map(|f| Arc::new(ScalarUDF::from(f)));
     builder.scalar_functions().get_or_insert_default().extend(functions);
     builder.table_factories().get_or_insert_default().insert(FORMAT.to_string(), factory());
+    builder.scalar_functions().get_or_insert_default().extend(VariantFunction::all());
     builder
 }
 
@@ -273,6 +279,9 @@ mod tests {
             let state = context.state();
             assert!(state.table_factories().contains_key("ICEBERG"));
             assert!(state.table_factories().contains_key("PARQUET"));
+            for name in ["variant_to_json", "variant_get", "is_variant_null"] {
+                assert!(state.scalar_functions().contains_key(name), "{name}");
+            }
             assert_eq!(state.relation_planners().len(), 1);
         }
     }

@@ -156,6 +156,10 @@ impl Plan<'_> {
         if let Some(missing) = parts.fields.iter().find(|p| fields.iter().all(|f| f.name != p.name)) {
             return Err(Error::unsupported(format!("avro variant without `{}`", missing.name)));
         }
+        // Only Parquet files may shred; what is in there must not get lost.
+        if fields.iter().any(|f| f.name == "typed_value") {
+            return Err(Error::unsupported("shredded avro variant"));
+        }
         let fields: Vec<RecordField> = fields
             .iter()
             .map(|f| RecordField { id: parts.field_by_name(&f.name).map(|p| p.id.0), ..f.clone() })

@@ -157,6 +157,10 @@ impl Plan<'_> {
         if let Some(missing) = parts.fields.iter().find(|p| !t.names.contains(&p.name)) {
             return Err(Error::unsupported(format!("orc variant without `{}`", missing.name)));
         }
+        // Only Parquet files may shred; what is in there must not get lost.
+        if t.names.iter().any(|n| n == "typed_value") {
+            return Err(Error::unsupported("shredded orc variant"));
+        }
         let schema = Schema::new(0.into(), parts.fields, Vec::new())?;
         let mapping = NameMapping::from_schema(&schema);
         let ids = FieldIds::Mapped(Some(&mapping.root));
