@@ -46,7 +46,9 @@ fn used(text: &str) -> Vec<String> {
     for line in code {
         for part in line.split("crate::").skip(1) {
             let name: String = part.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
-            used.push(name);
+            if !name.is_empty() {
+                used.push(name);
+            }
         }
     }
     used

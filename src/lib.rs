@@ -7,6 +7,7 @@ pub mod catalog;
 mod error;
 mod exec;
 mod expr;
+mod metadata_table;
 mod plan;
 pub mod provider;
 pub mod spec;
@@ -16,6 +17,7 @@ pub mod table;
 
 pub use error::{Error, ErrorKind, Result, ResultExt};
 pub use exec::METADATA_COLUMNS;
+pub use metadata_table::{MetadataTable, MetadataTableKind};
 pub use provider::{IcebergTable, IcebergTableFactory};
 
 /// The README's code runs as documentation tests.

@@ -290,7 +290,7 @@ async fn filters_convert_exactly() {
         ("CAST(i AS BIGINT) = 5", ""),
         ("CAST(i AS VARCHAR) < '5'", "?"),
         ("days(ts) = DATE '1969-12-31'", "ts >= '1969-12-31 00:00:00' AND ts < '1970-01-01 00:00:00'"),
-        ("day(dt) < DATE '1970-01-02'", ""),
+        ("days(dt) < DATE '1970-01-02'", ""),
         ("months(ts) >= 0", "ts >= '1970-01-01 00:00:00'"),
         ("years(dt) IN (-1, 54)", ""),
         ("NOT (hours(tn) = 0)", ""),

@@ -17,7 +17,6 @@ use super::transform::transform_array;
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct TransformFunction {
     kind: Kind,
-    aliases: Vec<String>,
     signature: Signature,
 }
 
@@ -32,24 +31,24 @@ enum Kind {
 }
 
 impl TransformFunction {
-    /// All of them: `years`, `months`, `days`, `hours` (in the singular, too), `bucket` and
-    /// `truncate`, which take a number first.
+    /// All of them: `years`, `months`, `days`, `hours`, `bucket` and `truncate`, the last two of which
+    /// take a number first. Not in the singular: everywhere else `year(ts)` is the calendar's year,
+    /// not the number of years since 1970.
     pub fn all() -> Vec<Self> {
-        let function = |kind: Kind, aliases: &[&str]| Self {
+        let function = |kind: Kind| Self {
             kind,
-            aliases: aliases.iter().map(|a| (*a).to_owned()).collect(),
             signature: Signature::any(
                 if matches!(kind, Kind::Bucket | Kind::Truncate) { 2 } else { 1 },
                 Volatility::Immutable,
             ),
         };
         vec![
-            function(Kind::Years, &["year"]),
-            function(Kind::Months, &["month"]),
-            function(Kind::Days, &["day"]),
-            function(Kind::Hours, &["hour"]),
-            function(Kind::Bucket, &[]),
-            function(Kind::Truncate, &[]),
+            function(Kind::Years),
+            function(Kind::Months),
+            function(Kind::Days),
+            function(Kind::Hours),
+            function(Kind::Bucket),
+            function(Kind::Truncate),
         ]
     }
 
@@ -96,10 +95,6 @@ impl ScalarUDFImpl for TransformFunction {
             Kind::Bucket => "bucket",
             Kind::Truncate => "truncate",
         }
-    }
-
-    fn aliases(&self) -> &[String] {
-        &self.aliases
     }
 
     fn signature(&self) -> &Signature {

@@ -8,7 +8,9 @@ use parquet::arrow::RowNumber;
 
 use crate::arrow::{to_arrow_field, value_to_scalar};
 use crate::error::Result;
-use crate::spec::{ContentFile, FieldId, NestedField, PrimitiveType, StructType, TableMetadata, Type, Value};
+use crate::spec::{
+    ContentFile, FieldId, NestedField, PartitionValues, PrimitiveType, StructType, TableMetadata, Type, Value,
+};
 use crate::table::Table;
 
 /// The path of the row's file, as the table's metadata has it.
@@ -68,19 +70,28 @@ pub(crate) fn unified_partition_type(table: &Table) -> Result<StructType> {
     Ok(StructType::new(fields))
 }
 
-/// A file's value of `_partition`.
-pub(crate) fn partition_value(
+/// A file's partition tuple, over the fields of [`unified_partition_type`].
+pub(crate) fn partition_tuple(
     file: &ContentFile,
     metadata: &TableMetadata,
     unified: &StructType,
-) -> Result<ScalarValue> {
+) -> PartitionValues {
     let spec = metadata.partition_specs.get(&file.spec_id);
     let values = unified.fields.iter().map(|field| {
         let position = spec?.fields.iter().position(|f| f.field_id == field.id)?;
         let value = file.partition.get(position)?.clone()?;
         value.is_of(&field.field_type).then_some(value)
     });
-    let value = Value::Struct(values.collect());
+    values.collect()
+}
+
+/// A file's value of `_partition`.
+pub(crate) fn partition_value(
+    file: &ContentFile,
+    metadata: &TableMetadata,
+    unified: &StructType,
+) -> Result<ScalarValue> {
+    let value = Value::Struct(partition_tuple(file, metadata, unified));
     let field = partition_field(unified)?;
     value_to_scalar(Some(&value), &Type::Struct(unified.clone()), field.data_type())
 }

@@ -14,5 +14,9 @@ mod scan;
 mod source;
 mod statistics;
 
+#[cfg(test)]
+mod tests;
+
 pub use metadata_columns::METADATA_COLUMNS;
+pub(crate) use metadata_columns::{partition_tuple, unified_partition_type};
 pub(crate) use scan::{ScanRequest, build_scan, provider_schema};

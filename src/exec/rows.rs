@@ -28,7 +28,6 @@ use crate::spec::DeletionVector;
 use super::adapter::AdapterFactory;
 use super::deletes::EqualityFilter;
 use super::files::open_file;
-use super::metadata_columns::POS;
 use super::open::{OpenFiles, key_alias};
 use super::source::ScanFile;
 

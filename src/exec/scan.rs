@@ -1,6 +1,7 @@
 //! A planned scan → one `DataSourceExec`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::compute::SortOptions;
 use arrow::datatypes::{FieldRef, Schema as ArrowSchema, SchemaRef};
@@ -59,6 +60,8 @@ pub(crate) struct ScanRequest<'a> {
     pub(crate) filter_columns: Vec<String>,
     /// What was used for pruning.
     pub(crate) filter: Predicate,
+    /// How long planning took.
+    pub(crate) planning: Duration,
     /// How many rows are enough; only where no filter is left to apply above.
     pub(crate) limit: Option<usize>,
 }
@@ -114,10 +117,14 @@ pub(crate) fn build_scan(
         columns,
         deletes,
         parquet: parquet.clone(),
-        description: describe(request, &plan.counters, &files),
+        description: describe(request, &plan.residuals, &plan.counters, &files),
     });
     let source = IcebergSource::new(parquet, context);
-    count(datafusion::datasource::physical_plan::FileSource::metrics(&source), &plan.counters);
+    count(
+        datafusion::datasource::physical_plan::FileSource::metrics(&source),
+        &plan.counters,
+        request.planning,
+    );
 
     let mut config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
         .with_file_groups(file_groups(files, target_partitions))
@@ -340,22 +347,29 @@ fn file_groups(files: Vec<PartitionedFile>, target_partitions: usize) -> Vec<Fil
     groups.into_iter().map(FileGroup::new).collect()
 }
 
-fn describe(request: &ScanRequest<'_>, counters: &PlanCounters, files: &[PartitionedFile]) -> String {
+fn describe(
+    request: &ScanRequest<'_>,
+    residuals: &[Predicate],
+    counters: &PlanCounters,
+    files: &[PartitionedFile],
+) -> String {
     let snapshot = request.snapshot_id.map_or_else(|| "none".to_owned(), |id| id.to_string());
-    let limited = if files.len() < counters.files_kept {
-        format!(", files_for_limit={}", files.len())
-    } else {
-        String::new()
+    let residuals: Vec<String> = residuals.iter().map(ToString::to_string).collect();
+    let limited = match files.len() < counters.files_kept {
+        true => format!(", files_for_limit={}", files.len()),
+        false => String::new(),
     };
     format!(
-        "table={}, snapshot={snapshot}, schema_id={}, residual=[{}], {counters}{limited}",
+        "table={}, snapshot={snapshot}, schema_id={}, filter=[{}], residual=[{}], {counters}{limited}",
         request.table.name(),
         request.schema.schema_id,
         request.filter,
+        residuals.join(" | "),
     )
 }
 
-fn count(metrics: &ExecutionPlanMetricsSet, counters: &PlanCounters) {
+fn count(metrics: &ExecutionPlanMetricsSet, counters: &PlanCounters, planning: Duration) {
+    MetricBuilder::new(metrics).subset_time("planning_time", 0).add_duration(planning);
     for (name, value) in counters.named() {
         MetricBuilder::new(metrics).global_counter(name).add(value);
     }

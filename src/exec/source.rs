@@ -27,6 +27,7 @@ use crate::table::Table;
 use super::adapter::FileConstants;
 use super::deletes::DeleteLoader;
 use super::field_ids::FieldResolution;
+use super::metadata_columns::lineage_fields;
 use super::open::{IcebergMorselizer, OpenFiles};
 
 /// What a scan knows of one of its files; travels with DataFusion's description of it.
@@ -81,13 +82,16 @@ impl IcebergSource {
 
     /// Whether the row filter of every file evaluates this filter. DataFusion's Parquet source
     /// drops conjuncts that it can't evaluate for a file after having promised them: of nested
-    /// columns, which a file may have in another shape.
+    /// columns, which a file may have in another shape, and of row lineage columns, which are
+    /// made of the row's position.
     fn is_row_filter(&self, filter: &Arc<dyn PhysicalExpr>) -> bool {
         let schema = self.inner.table_schema().table_schema();
+        let lineage = lineage_fields();
         collect_columns(filter).iter().all(|column| {
-            schema
-                .field_with_name(column.name())
-                .is_ok_and(|f| !f.data_type().is_nested() && !matches!(f.data_type(), DataType::Null))
+            !lineage.iter().any(|f| f.name == column.name())
+                && schema
+                    .field_with_name(column.name())
+                    .is_ok_and(|f| !f.data_type().is_nested() && !matches!(f.data_type(), DataType::Null))
         })
     }
 }
@@ -168,13 +172,16 @@ impl FileSource for IcebergSource {
         filters: Vec<Arc<dyn PhysicalExpr>>,
         config: &ConfigOptions,
     ) -> DfResult<FilterPushdownPropagation<Arc<dyn FileSource>>> {
+        // What can't be promised is withheld altogether: one filter that it can't build makes the
+        // Parquet source forget all of them.
         let promised: Vec<bool> = filters.iter().map(|f| self.is_row_filter(f)).collect();
-        let mut result = self.inner.try_pushdown_filters(filters, config)?;
-        for (answer, promised) in result.filters.iter_mut().zip(promised) {
-            if !promised {
-                *answer = PushedDown::No;
-            }
-        }
+        let passed = filters.into_iter().zip(&promised).filter(|(_, p)| **p).map(|(f, _)| f).collect();
+        let mut result = self.inner.try_pushdown_filters(passed, config)?;
+        let mut answers = std::mem::take(&mut result.filters).into_iter();
+        result.filters = promised
+            .iter()
+            .map(|p| if *p { answers.next().unwrap_or(PushedDown::No) } else { PushedDown::No })
+            .collect();
         result.updated_node = result.updated_node.map(|inner| self.wrap(inner));
         Ok(result)
     }

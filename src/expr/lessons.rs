@@ -26,6 +26,7 @@ fn schema() -> Schema {
             NestedField::required(7, "r", P::Int),
             NestedField::optional(10, "point", point),
             NestedField::optional(8, "u", P::Uuid),
+            NestedField::optional(9, "b", P::Binary),
             NestedField::optional(12, "list", ListType::new(13, P::Int, false)),
         ],
         vec![],
@@ -69,6 +70,12 @@ fn ten_rows(id: i32, nulls: Option<i64>, bounds: Option<(Value, Value)>) -> crat
         ..MetricMaps::default()
     };
     data_file(10, metrics.into())
+}
+
+fn set_nans(file: &mut crate::spec::ContentFile, nans: Option<i64>) {
+    let mut maps = file.metrics.to_maps();
+    maps.nan_value_counts = nans.map(|n| (FieldId(4), n)).into_iter().collect();
+    file.metrics = maps.into();
 }
 
 fn may_match(filter: &Predicate, file: &crate::spec::ContentFile) -> bool {
@@ -244,21 +251,21 @@ fn nan_is_above_and_below_all_bounds() {
     let double = Value::Double;
     let mut file = ten_rows(4, Some(0), Some((double(1.0), double(2.0))));
     for nans in [None, Some(3)] {
-        file.metrics.nan_value_counts = nans.map(|n| (FieldId(4), n)).into_iter().collect();
+        set_nans(&mut file, nans);
         assert!(may_match(&is(4, Test::Gt(double(5.0))), &file), "NaN is greater");
         assert!(may_match(&is(4, Test::Lt(double(0.0))), &file), "-NaN is less");
         assert!(may_match(&is(4, Test::Eq(double(f64::NAN))), &file));
         assert!(!may_match(&is(4, Test::Eq(double(5.0))), &file), "but not equal to a number");
         assert!(!all_match(&is(4, Test::Lt(double(5.0))), &file));
     }
-    file.metrics.nan_value_counts = vec![(FieldId(4), 0)];
+    set_nans(&mut file, Some(0));
     assert!(!may_match(&is(4, Test::Gt(double(5.0))), &file));
     assert!(!may_match(&is(4, Test::Eq(double(f64::NAN))), &file));
     assert!(!may_match(&is(4, Test::IsNan), &file));
     assert!(all_match(&is(4, Test::Lt(double(5.0))), &file));
     // A bound that is NaN is no bound.
     let mut file = ten_rows(4, Some(0), Some((double(1.0), double(f64::NAN))));
-    file.metrics.nan_value_counts = vec![(FieldId(4), 0)];
+    set_nans(&mut file, Some(0));
     assert!(may_match(&is(4, Test::Lt(double(0.0))), &file));
 }
 
@@ -267,7 +274,7 @@ fn zeros_are_taken_for_either() {
     let double = Value::Double;
     for zero in [0.0, -0.0] {
         let mut file = ten_rows(4, Some(0), Some((double(zero), double(zero))));
-        file.metrics.nan_value_counts = vec![(FieldId(4), 0)];
+        set_nans(&mut file, Some(0));
         for literal in [0.0, -0.0] {
             assert!(may_match(&is(4, Test::Eq(double(literal))), &file));
             assert!(may_match(&is(4, Test::NotEq(double(literal))), &file));
@@ -286,7 +293,9 @@ fn bounds_prune_also_with_the_length_of_an_older_type() {
     assert!(!may_match(&is(5, Test::In(vec![Value::Long(9), Value::Long(21)].into())), &file));
     assert!(may_match(&is(5, Test::In(vec![Value::Long(9), Value::Long(15)].into())), &file));
     // Bytes of no length that a long ever had.
-    file.metrics.upper_bounds[0].1 = Bytes::from_static(b"abc");
+    let mut maps = file.metrics.to_maps();
+    maps.upper_bounds.values_mut().for_each(|b| *b = Bytes::from_static(b"abc"));
+    file.metrics = maps.into();
     assert!(may_match(&is(5, Test::Gt(Value::Long(20))), &file));
     assert!(!may_match(&is(5, Test::Lt(Value::Long(10))), &file));
 }
@@ -336,6 +345,29 @@ fn summaries_prune_manifests() {
     assert!(nine.may_match(&manifest(Some(vec![]))), "nor of which field");
     assert!(!evaluator(Test::IsNull).may_match(&manifest(summary(false, 1, 8))));
     assert!(evaluator(Test::IsNull).may_match(&manifest(summary(true, 1, 8))));
+}
+
+#[test]
+fn summaries_that_writers_got_wrong() {
+    let may_match = |id, test, lower: &[u8], upper: &[u8]| {
+        let summary = FieldSummary {
+            contains_null: false,
+            contains_nan: None,
+            lower_bound: Some(lower.to_vec()),
+            upper_bound: Some(upper.to_vec()),
+        };
+        let evaluator = ManifestEvaluator::new(&is(id, test), &spec(id, Transform::Identity), &schema());
+        evaluator.may_match(&manifest(Some(vec![summary])))
+    };
+    // Java's binary bounds.
+    assert!(may_match(9, Test::Eq(Value::Binary(vec![0x80])), b"a", b"\x7f\xff"));
+    assert!(!may_match(9, Test::IsNull, b"a", b"b"));
+    // DuckDB's strings of more than 16 bytes: the upper bound is cut, the lower right all the same.
+    let text = |s: &str| Test::Eq(Value::String(s.into()));
+    assert!(may_match(3, text("0123456789abcdefghij"), b"0123456789abcdef", b"0123456789abcdef"));
+    assert!(may_match(3, text("012345678901é日本"), b"01", "012345678901é".as_bytes()));
+    assert!(!may_match(3, text("0"), b"0123456789abcdef", b"0123456789abcdef"));
+    assert!(!may_match(3, text("x"), b"a", b"w"));
 }
 
 #[test]

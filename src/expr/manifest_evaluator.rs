@@ -1,6 +1,6 @@
 //! Manifests that can be left out by the field summaries in the manifest list.
 
-use crate::spec::{FieldSummary, ManifestFile, PartitionSpec, Schema};
+use crate::spec::{FieldSummary, ManifestFile, PartitionSpec, PrimitiveType, Schema};
 
 use super::evaluate::{Facts, evaluate};
 use super::partition_evaluator::{Slot, slots};
@@ -44,7 +44,6 @@ impl ManifestEvaluator {
 }
 
 fn facts<'a>(slot: &'a Slot, summary: &'a FieldSummary) -> Facts<'a> {
-    let bound = |b: &'a Option<Vec<u8>>| b.as_ref().and_then(|b| Scalar::from_bytes(b, &slot.value_type));
     let mut facts = Facts::unknown(&slot.value_type);
     if !summary.contains_null {
         facts = facts.no_nulls();
@@ -52,5 +51,21 @@ fn facts<'a>(slot: &'a Slot, summary: &'a FieldSummary) -> Facts<'a> {
     if summary.contains_nan == Some(false) {
         facts = facts.no_nans();
     }
-    facts.bounds(bound(&summary.lower_bound), bound(&summary.upper_bound))
+    let bound = |b: &'a Option<Vec<u8>>| b.as_deref().and_then(|b| Scalar::from_bytes(b, &slot.value_type));
+    let (lower, upper) = (bound(&summary.lower_bound), bound(&summary.upper_bound));
+    match slot.value_type {
+        // Where Java up to 1.10 copied entries from manifest to manifest, it let the values of later
+        // entries overwrite the bounds (apache/iceberg#15128).
+        PrimitiveType::Binary | PrimitiveType::Fixed(_) => facts,
+        // DuckDB up to 1.5 cut strings to 16 bytes and did not round up (duckdb/duckdb-iceberg#1047).
+        PrimitiveType::String if summary.upper_bound.as_ref().is_some_and(|b| maybe_cut(b)) => {
+            facts.bounds(lower, None)
+        }
+        _ => facts.bounds(lower, upper),
+    }
+}
+
+/// Whether a string may be the first 16 bytes of another; a character is not cut in two.
+fn maybe_cut(bound: &[u8]) -> bool {
+    (13..=16).contains(&bound.len())
 }

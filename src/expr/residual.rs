@@ -52,6 +52,7 @@ impl ResidualEvaluator {
 
 /// What is left of `filter` for rows of that partition; see [`ResidualEvaluator`], which is
 /// quicker for many.
+#[cfg(test)]
 pub(crate) fn residual(
     filter: &Predicate,
     spec: &PartitionSpec,

@@ -5,9 +5,15 @@ use std::sync::Arc;
 
 use super::planner::ScanRequest;
 use crate::error::{Error, Result};
-use crate::expr::{ManifestEvaluator, MetricsEvaluator, PartitionEvaluator};
-use crate::spec::{Manifest, ManifestContent, ManifestEntry, ManifestFile, SpecId};
+use crate::expr::{ManifestEvaluator, MetricsEvaluator, PartitionEvaluator, Predicate, ResidualEvaluator};
+use crate::spec::{FileScanTask, Manifest, ManifestContent, ManifestEntry, ManifestFile, SpecId};
 use crate::table::Table;
+
+/// Up to this many files are asked what is left of the filter for their rows.
+const FILES_WITH_RESIDUALS: usize = 1000;
+
+/// How many different residuals are worth showing.
+const SHOWN_RESIDUALS: usize = 4;
 
 /// The filter, made ready for every spec of the snapshot's manifests.
 pub(super) struct Evaluators {
@@ -18,6 +24,7 @@ pub(super) struct Evaluators {
 struct SpecEvaluators {
     manifest: ManifestEvaluator,
     partition: PartitionEvaluator,
+    residual: ResidualEvaluator,
 }
 
 impl Evaluators {
@@ -39,6 +46,7 @@ impl Evaluators {
                 SpecEvaluators {
                     manifest: ManifestEvaluator::new(filter, spec, schema),
                     partition: PartitionEvaluator::new(filter, spec, schema),
+                    residual: ResidualEvaluator::new(filter, spec, schema),
                 },
             );
         }
@@ -47,6 +55,26 @@ impl Evaluators {
 
     fn of(&self, spec: SpecId) -> Option<&SpecEvaluators> {
         self.specs.get(&spec)
+    }
+
+    /// What is left of the filter for the rows of these files, by their partitions: each different
+    /// residual once; the whole filter where that would be too much to find out or to show.
+    pub(super) fn residuals(&self, tasks: &[FileScanTask], filter: &Predicate) -> Vec<Predicate> {
+        let mut found = Vec::new();
+        for task in tasks.iter().take(FILES_WITH_RESIDUALS + 1) {
+            let file = &task.data_file;
+            let residual = match self.of(file.spec_id) {
+                Some(spec) => spec.residual.residual(&file.partition),
+                None => filter.clone(),
+            };
+            if !found.contains(&residual) {
+                found.push(residual);
+            }
+        }
+        if tasks.len() > FILES_WITH_RESIDUALS || found.len() > SHOWN_RESIDUALS || found.is_empty() {
+            return vec![filter.clone()];
+        }
+        found
     }
 
     /// Stage 1. Counts that the writer left out are unknown, not zero.

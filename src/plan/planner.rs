@@ -33,6 +33,8 @@ pub(crate) struct ScanRequest {
 pub(crate) struct ScanPlan {
     /// In the order of the manifests and their entries.
     pub(crate) tasks: Vec<FileScanTask>,
+    /// What is left of the filter for the rows of these files; to be shown.
+    pub(crate) residuals: Vec<Predicate>,
     /// What was left out.
     pub(crate) counters: PlanCounters,
 }
@@ -86,7 +88,8 @@ pub(crate) async fn plan_files(
         }
     }
     counters.files_kept = tasks.len();
-    Ok(ScanPlan { tasks, counters })
+    let residuals = evaluators.residuals(&tasks, &request.filter);
+    Ok(ScanPlan { tasks, residuals, counters })
 }
 
 /// Which deletes apply hangs on it: a guess would lose rows or bring them back.

@@ -8,6 +8,7 @@ use datafusion::error::{DataFusionError, Result as DfResult};
 
 use crate::catalog::{Catalog, Namespace, TableIdent};
 use crate::error::{Error, ErrorKind, Result};
+use crate::metadata_table::MetadataTableKind;
 
 use super::table::IcebergTable;
 
@@ -54,6 +55,17 @@ struct NamespaceProvider {
     namespace: Namespace,
 }
 
+impl NamespaceProvider {
+    async fn load(&self, name: &str) -> Result<Option<IcebergTable>> {
+        let ident = TableIdent::new(self.namespace.clone(), name)?;
+        match self.catalog.load_table(&ident).await {
+            Ok(table) => IcebergTable::try_new(table).map(Some),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+}
+
 #[async_trait]
 impl SchemaProvider for NamespaceProvider {
     fn table_names(&self) -> Vec<String> {
@@ -68,16 +80,17 @@ impl SchemaProvider for NamespaceProvider {
     }
 
     async fn table(&self, name: &str) -> DfResult<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        let ident = TableIdent::new(self.namespace.clone(), name)?;
-        match self.catalog.load_table(&ident).await {
-            Ok(table) => Ok(Some(Arc::new(IcebergTable::try_new(table)?))),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e.into()),
+        if let Some(table) = self.load(name).await? {
+            return Ok(Some(Arc::new(table)));
         }
+        let Some((of, kind)) = MetadataTableKind::split(name) else { return Ok(None) };
+        let Some(table) = self.load(of).await? else { return Ok(None) };
+        Ok(Some(Arc::new(table.metadata_table(kind)?)))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.table_names().iter().any(|n| n == name)
+        let of = MetadataTableKind::split(name).map(|(table, _)| table);
+        self.table_names().iter().any(|n| n == name || Some(n.as_str()) == of)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -14,6 +15,7 @@ use crate::arrow::to_predicate;
 use crate::error::{Error, Result, ResultExt};
 use crate::exec::{ScanRequest, build_scan, provider_schema};
 use crate::expr::{Predicate, decided_by_partition};
+use crate::metadata_table::{MetadataTable, MetadataTableKind};
 use crate::plan::{ScanPlan, ScanRequest as PlanRequest, plan_files};
 use crate::spec::{Schema, Selection, SnapshotSelector};
 use crate::table::{OpenOptions, Table};
@@ -87,6 +89,27 @@ impl IcebergTable {
         Ok(Self { schema, metadata_columns: true, ..self.clone() })
     }
 
+    /// One of its metadata tables; those that show one snapshot show the one that is read here.
+    ///
+    /// ```
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::Arc;
+    /// use datafusion::prelude::SessionContext;
+    /// use icefloe::{IcebergTable, MetadataTableKind};
+    ///
+    /// let table = IcebergTable::open("warehouse/db/events").await?;
+    /// let files = table.metadata_table(MetadataTableKind::Files)?;
+    /// SessionContext::new().read_table(Arc::new(files))?.show().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`MetadataTable::try_new`].
+    pub fn metadata_table(&self, kind: MetadataTableKind) -> Result<MetadataTable> {
+        MetadataTable::try_new(self.table.clone(), self.selection.snapshot.clone(), kind)
+    }
+
     /// The table behind it.
     pub fn table(&self) -> &Table {
         &self.table
@@ -125,6 +148,7 @@ impl IcebergTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = self.read_schema();
         let filter = Predicate::and(filters.iter().map(|f| to_predicate(f, schema).predicate));
+        let started = Instant::now();
         let plan = match &self.selection.snapshot {
             None => ScanPlan::default(),
             Some(snapshot) => {
@@ -147,6 +171,7 @@ impl IcebergTable {
             projection,
             filter_columns,
             filter,
+            planning: started.elapsed(),
             limit,
         };
         build_scan(&request, plan, session)

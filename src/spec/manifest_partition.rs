@@ -1,11 +1,13 @@
 //! Partition tuples in manifests: field 102 of `data_file` (spec, "Manifests"; Appendix A,
 //! "Avro", for how values are stored).
 
+use std::collections::HashSet;
+
 use uuid::Uuid;
 
 use super::avro::{AvroSchema, Cursor, Encoder, Kind, Logical, NodeId, Slot, Want};
 use super::partition::PartitionValues;
-use super::types::{NestedField, PrimitiveType, StructType, Type};
+use super::types::{PrimitiveType, StructType, Type};
 use super::value::Value;
 use super::value_binary::{decimal_from_bytes, fits_precision};
 use crate::error::{Error, Result, ResultExt};
@@ -72,16 +74,15 @@ impl PartitionPlan {
     pub(crate) fn new(schema: &AvroSchema, record: NodeId, wanted: &StructType) -> Result<Self> {
         let stored = schema.fields(record).ok_or_else(|| Error::invalid("it is not a record"))?;
         let position_by_id = |id: i32| wanted.fields.iter().position(|f| f.id.0 == id);
-        let is_stored = |f: &NestedField| stored.iter().any(|s| s.id == Some(f.id.0));
+        let stored_ids: HashSet<i32> = stored.iter().filter_map(|f| f.id).collect();
         let mut partition_type = wanted.clone();
         let mut steps = Vec::with_capacity(stored.len());
         let mut seen = vec![false; wanted.fields.len()];
         for field in stored {
             let index = field.id.and_then(position_by_id).or_else(|| {
-                wanted
-                    .fields
-                    .iter()
-                    .position(|f| !is_stored(f) && (f.name == field.name || field.aliases.contains(&f.name)))
+                wanted.fields.iter().position(|f| {
+                    !stored_ids.contains(&f.id.0) && (f.name == field.name || field.aliases.contains(&f.name))
+                })
             });
             let step = Slot::new(schema, field.node, Want::Anything).and_then(|slot| {
                 let Some((index, target)) = index.and_then(|i| Some((i, partition_type.fields.get_mut(i)?)))

@@ -126,7 +126,8 @@ impl Metrics {
         self.longs(map).find(|(found, _)| *found == id).map(|(_, v)| v)
     }
 
-    fn longs(&self, map: MetricMap) -> impl Iterator<Item = (FieldId, i64)> + '_ {
+    /// The pairs of a map of counts, in the writer's order.
+    pub(crate) fn longs(&self, map: MetricMap) -> impl Iterator<Item = (FieldId, i64)> + '_ {
         let mut pairs = self.pairs(map);
         std::iter::from_fn(move || pairs.next_with(Cursor::long))
     }
@@ -135,7 +136,8 @@ impl Metrics {
         self.bounds(map).find(|(found, _)| *found == id).map(|(_, v)| v)
     }
 
-    fn bounds(&self, map: MetricMap) -> impl Iterator<Item = (FieldId, &[u8])> + '_ {
+    /// The pairs of a map of bounds, in the writer's order.
+    pub(crate) fn bounds(&self, map: MetricMap) -> impl Iterator<Item = (FieldId, &[u8])> + '_ {
         let mut pairs = self.pairs(map);
         std::iter::from_fn(move || pairs.next_with(Cursor::bytes))
     }

@@ -49,6 +49,7 @@ pub use manifest_list::{
 };
 pub use manifest_list_write::{ManifestListWriter, ManifestListWriterOptions};
 pub use manifest_write::{ManifestWriter, ManifestWriterOptions};
+pub(crate) use metrics::MetricMap;
 pub use metrics::{MetricMaps, Metrics};
 pub use name_mapping::{MappedField, MappedFields, NameMapping};
 pub use partition::{PartitionField, PartitionSpec, PartitionValues};

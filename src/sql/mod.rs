@@ -1,4 +1,4 @@
-//! SQL: time travel, scripts of several statements, and the set-up of a session.
+//! SQL: time travel, metadata tables, scripts of several statements, and the set-up of a session.
 //!
 //! [`register`] (or [`enable`], for a session that is still being built) teaches a session
 //! `CREATE EXTERNAL TABLE … STORED AS ICEBERG` and makes it refuse versions of tables that have
@@ -14,6 +14,7 @@
 //! * `is_variant_null(v)`: whether it is the variant null, which is not SQL's NULL.
 
 mod metadata_columns;
+mod metadata_tables;
 mod parse;
 mod rewrite;
 mod session;

@@ -10,16 +10,19 @@ use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 
 use super::metadata_columns::{self, Hidden};
+use super::metadata_tables;
 use super::parse::{parse, session_dialect};
 use super::split::split;
 use super::time_travel::{Made, Tables, TimeTravelPlanner};
 use super::times::{TimePlanner, align_times};
 use super::variant::VariantFunction;
+use crate::arrow::TransformFunction;
+use crate::metadata_table::MetadataTable;
 use crate::provider::{IcebergTable, IcebergTableFactory};
 use crate::spec::SnapshotSelector;
 
@@ -30,8 +33,11 @@ fn factory() -> Arc<dyn TableProviderFactory> {
     Arc::new(IcebergTableFactory::default())
 }
 
-/// An Iceberg table at another snapshot.
+/// An Iceberg table, or a metadata table of one, at another snapshot.
 fn at(table: &dyn TableProvider, selector: &SnapshotSelector) -> Made {
+    if let Some(table) = table.downcast_ref::<MetadataTable>() {
+        return Some(table.at(selector).map(|t| Arc::new(t) as Arc<dyn TableProvider>));
+    }
     let table: &IcebergTable = table.downcast_ref()?;
     Some(table.at(selector).map(|t| Arc::new(t) as Arc<dyn TableProvider>))
 }
@@ -46,8 +52,9 @@ fn planner() -> Arc<TimeTravelPlanner> {
     Arc::new(TimeTravelPlanner::new(Tables { at, with_metadata_columns }))
 }
 
-/// Teaches a session Iceberg: `CREATE EXTERNAL TABLE … STORED AS ICEBERG`, that a version of a
-/// table is never ignored, and functions over variants. Call it once, after the session was made.
+/// Teaches a session Iceberg: `CREATE EXTERNAL TABLE … STORED AS ICEBERG`, the partition transforms
+/// as functions (`days(ts)`, `bucket(16, id)`, …), functions over variants, metadata tables, and that
+/// a version of a table is never ignored. Call it once, after the session was made.
 ///
 /// Versions in every spelling are understood by [`IcebergSql::iceberg_sql`]; what
 /// [`SessionContext::sql`] parses depends on `datafusion.sql_parser.dialect`.
@@ -59,6 +66,9 @@ pub fn register(context: &SessionContext) -> Result<()> {
     let mut state = state.write();
     state.register_relation_planner(planner())?;
     state.register_expr_planner(Arc::new(TimePlanner))?;
+    for function in TransformFunction::all() {
+        state.register_udf(Arc::new(ScalarUDF::from(function)))?;
+    }
     state.table_factories_mut().insert(FORMAT.to_string(), factory());
     for function in VariantFunction::all() {
         state.register_udf(function)?;
@@ -70,6 +80,8 @@ pub fn register(context: &SessionContext) -> Result<()> {
 pub fn enable(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.relation_planners().get_or_insert_default().insert(0, planner());
     builder.expr_planners().get_or_insert_default().push(Arc::new(TimePlanner));
+    let functions = TransformFunction::all().into_iter().map(|f| Arc::new(ScalarUDF::from(f)));
+    builder.scalar_functions().get_or_insert_default().extend(functions);
     builder.table_factories().get_or_insert_default().insert(FORMAT.to_string(), factory());
     builder.scalar_functions().get_or_insert_default().extend(VariantFunction::all());
     builder
@@ -80,7 +92,7 @@ pub fn session_state_builder() -> SessionStateBuilder {
     enable(SessionStateBuilder::new().with_default_features())
 }
 
-/// SQL with time travel.
+/// SQL with time travel and metadata tables.
 ///
 /// ```no_run
 /// # async fn run() -> datafusion::error::Result<()> {
@@ -134,6 +146,7 @@ impl IcebergSql for SessionContext {
         let mut state = self.state();
         let parsed = parse(sql, state.config_options())?;
         let mut statement = parsed.statement;
+        metadata_tables::resolve(&mut state, &mut statement).await?;
         let marked = mark_metadata_columns(&state, &mut statement).await?;
         if parsed.versioned || marked {
             // In a session that was not registered, DataFusion would read current data.

@@ -30,7 +30,7 @@ pub(crate) struct OpenedFile {
     /// The file's own types; columns and fields of structs are named as the table names the same
     /// field ids, unmatched ones are left out.
     pub(crate) schema: SchemaRef,
-    /// Batches of that schema. An error ends the stream.
+    /// Batches of that schema. An error ends the stream; it names the field, the caller the file.
     pub(crate) batches: BoxStream<'static, Result<RecordBatch>>,
 }
 

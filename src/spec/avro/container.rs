@@ -155,7 +155,10 @@ impl ContainerReader {
         let bad = || Error::invalid("avro block does not inflate");
         self.inflate.reset(false);
         // Blocks of a file are much alike: with a good first guess, one call does it all.
-        let guess = (self.last_length + self.last_length / 4).max(input.len().saturating_mul(4));
+        let guess = match self.last_length {
+            0 => input.len().saturating_mul(4),
+            last => (last + last / 8).max(input.len()),
+        };
         let mut output = Vec::with_capacity(guess.clamp(1024, self.max_block.max(1024)));
         loop {
             let read = self.inflate.total_in() as usize;

@@ -13,7 +13,7 @@ use object_store::path::Path;
 use super::super::{OpenedFile, read_range};
 use super::column::{Context, Parts};
 use super::plan::plan;
-use crate::error::{Error, Result, ResultExt};
+use crate::error::{Error, Result};
 use crate::spec::avro::{AvroSchema, Block, ContainerReader, Cursor};
 use crate::spec::{NameMapping, Schema};
 
@@ -41,10 +41,9 @@ pub(crate) async fn open_avro(
     columns: &HashSet<String>,
     batch_size: usize,
 ) -> Result<OpenedFile> {
-    let place = || format!("avro file {path}");
-    let (container, position) = open_header(&store, &path, size).await.context(place)?;
-    let avro = container.schema().context(place)?;
-    let (parts, fields) = plan(&avro, schema, mapping, columns).context(place)?;
+    let (container, position) = open_header(&store, &path, size).await?;
+    let avro = container.schema()?;
+    let (parts, fields) = plan(&avro, schema, mapping, columns)?;
     let schema: SchemaRef = Arc::new(ArrowSchema::new(fields));
     let file = File {
         store,
@@ -59,7 +58,7 @@ pub(crate) async fn open_avro(
         block: None,
     };
     let batches = stream::try_unfold(file, |mut file| async move {
-        let batch = file.next_batch().await.context(|| format!("avro file {}", file.path))?;
+        let batch = file.next_batch().await?;
         Ok(batch.map(|batch| (batch, file)))
     });
     Ok(OpenedFile { schema, batches: batches.boxed() })

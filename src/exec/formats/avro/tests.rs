@@ -295,7 +295,7 @@ async fn types_that_do_not_fit_name_the_field() {
     let union = file(json!([{"name": "x", "type": ["int", "string"], "field-id": 1}]), &[]);
     for (field, file) in [(list, string), (int.clone(), array), (int.clone(), union)] {
         let e = error(&schema(vec![field]), file).await;
-        assert!(e.contains("`wanted`") && e.contains("f.avro"), "{e}");
+        assert!(e.contains("`wanted`"), "{e}");
     }
     let twice =
         json!([{"name": "x", "type": "int", "field-id": 1}, {"name": "y", "type": "int", "field-id": 1}]);

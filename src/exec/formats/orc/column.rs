@@ -8,7 +8,7 @@ use arrow::array::{
     Float64Array, Int32Array, Int64Array, ListArray, MapArray, StringArray, StructArray, new_null_array,
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::compute::{TakeOptions, cast, take};
+use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use bytes::Bytes;
@@ -168,30 +168,30 @@ impl Column {
             }
             Values::Byte(bytes) => {
                 let values = collect(present, || bytes.next().map(|b| i32::from(b.cast_signed())))?;
-                places.numbers(values, |values, nulls| Int32Array::try_new(values, nulls))?
+                places.numbers(values, Int32Array::try_new)?
             }
             Values::Int(integers) => {
                 let narrow = |v| i32::try_from(v).map_err(|_| Corrupt("orc int has more than 32 bits"));
                 let values = collect(present, || integers.next().and_then(narrow))?;
-                places.numbers(values, |values, nulls| Int32Array::try_new(values, nulls))?
+                places.numbers(values, Int32Array::try_new)?
             }
             Values::Long(integers) => {
                 let values = integers.read(present)?;
-                places.numbers(values, |values, nulls| Int64Array::try_new(values, nulls))?
+                places.numbers(values, Int64Array::try_new)?
             }
             Values::Float(input) => {
                 let values = collect(present, || {
                     let mut bytes = [0; 4];
                     input.exact(&mut bytes).map(|()| f32::from_le_bytes(bytes))
                 })?;
-                places.numbers(values, |values, nulls| Float32Array::try_new(values, nulls))?
+                places.numbers(values, Float32Array::try_new)?
             }
             Values::Double(input) => {
                 let values = collect(present, || {
                     let mut bytes = [0; 8];
                     input.exact(&mut bytes).map(|()| f64::from_le_bytes(bytes))
                 })?;
-                places.numbers(values, |values, nulls| Float64Array::try_new(values, nulls))?
+                places.numbers(values, Float64Array::try_new)?
             }
             Values::Text { data, lengths } => {
                 let (offsets, data) =
@@ -202,11 +202,15 @@ impl Column {
                 if present == 0 {
                     return Ok(new_null_array(&self.data_type, places.rows));
                 }
-                let narrow =
-                    |v| i32::try_from(v).map_err(|_| Corrupt("orc dictionary index is out of range"));
-                let values = collect(present, || indices.next().and_then(narrow))?;
-                let indices = places.numbers(values, |values, nulls| Int32Array::try_new(values, nulls))?;
-                take(dictionary, &indices, Some(TakeOptions { check_bounds: true })).map_err(not_built)?
+                let len = dictionary.len();
+                let index = |v| {
+                    let index = i32::try_from(v).ok();
+                    let is_there = |i: &i32| usize::try_from(*i).is_ok_and(|i| i < len);
+                    index.filter(is_there).ok_or(Corrupt("orc dictionary has no such entry"))
+                };
+                let values = collect(present, || indices.next().and_then(index))?;
+                let indices = places.numbers(values, Int32Array::try_new)?;
+                take(dictionary, &indices, None).map_err(not_built)?
             }
             Values::Binary { data, lengths } => {
                 let (offsets, data) =
@@ -232,7 +236,7 @@ impl Column {
                     _ => return Err(Error::invalid("orc timestamp without a unit")),
                 };
                 let values = collect(present, || clock.value(seconds.next()?, nanos.next()?, unit))?;
-                places.numbers(values, |values, nulls| Int64Array::try_new(values, nulls))?
+                places.numbers(values, Int64Array::try_new)?
             }
             Values::Struct(children) => {
                 let DataType::Struct(fields) = &self.data_type else {
@@ -452,5 +456,32 @@ mod tests {
         assert!(offsets(vec![-1], None, 1).is_err());
         assert!(offsets(vec![1 << 31], None, 1).is_err());
         assert!(offsets(vec![1 << 30, 1 << 30], None, 2).is_err());
+    }
+
+    /// Rows of a dictionary with one text: null, then three times the same index.
+    fn by_dictionary(index: u8, rows: usize) -> Result<ArrayRef> {
+        let streams = [
+            (PRESENT, vec![0xff, 0x7f]),
+            (DATA, vec![0x00, index]),
+            (LENGTH, vec![0x4e, 0x00, 0x01]),
+            (DICTIONARY_DATA, vec![b'a']),
+        ];
+        let streams = streams.map(|(kind, bytes)| ((0, kind), bytes.into()));
+        let stripe = StripeData {
+            streams: streams.into(),
+            encodings: vec![Encoding { kind: 3, dictionary_size: 1 }],
+            compression: Compression::NONE,
+            clock: Clock::Utc,
+        };
+        Column::open(&Planned { column: 0, shape: Shape::Text }, &stripe)?.read(rows, None)
+    }
+
+    #[test]
+    fn dictionaries_have_an_end() {
+        let read = by_dictionary(0, 4).unwrap();
+        let read: Vec<_> = arrow::array::AsArray::as_string_view(&read).iter().collect();
+        assert_eq!(read, [None, Some("a"), Some("a"), Some("a")]);
+        assert_eq!(by_dictionary(0, 1).unwrap().null_count(), 1, "nulls only");
+        assert!(by_dictionary(1, 4).is_err());
     }
 }

@@ -42,9 +42,8 @@ pub(crate) async fn open_orc(
     columns: &HashSet<String>,
     batch_size: usize,
 ) -> Result<OpenedFile> {
-    let place = || format!("orc file {path}");
-    let (compression, footer) = read_footer(&store, &path, size).await.context(place)?;
-    let (columns, fields) = plan(&footer, schema, mapping, columns).context(place)?;
+    let (compression, footer) = read_footer(&store, &path, size).await?;
+    let (columns, fields) = plan(&footer, schema, mapping, columns)?;
     let schema: SchemaRef = Arc::new(ArrowSchema::new(fields));
     let mut needed = HashSet::new();
     columns.iter().for_each(|c| c.add_columns(&mut needed));
@@ -60,7 +59,7 @@ pub(crate) async fn open_orc(
         rows: None,
     };
     let batches = stream::try_unfold(file, |mut file| async move {
-        let batch = file.next_batch().await.context(|| format!("orc file {}", file.path))?;
+        let batch = file.next_batch().await?;
         Ok(batch.map(|batch| (batch, file)))
     });
     Ok(OpenedFile { schema, batches: batches.boxed() })

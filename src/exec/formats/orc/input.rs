@@ -32,6 +32,7 @@ enum Codec {
 }
 
 impl Compression {
+    #[cfg(test)]
     pub(super) const NONE: Self = Self { codec: Codec::None, chunk: 0 };
 
     /// From the numbers in the postscript.

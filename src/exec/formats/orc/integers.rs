@@ -300,7 +300,7 @@ mod tests {
             for value in [0, max, 0] {
                 bits += &format!("{value:0width$b}", width = width as usize);
             }
-            while bits.len() % 8 != 0 {
+            while !bits.len().is_multiple_of(8) {
                 bits.push('0');
             }
             let mut bytes = vec![0x40 | code << 1, 2];

@@ -58,7 +58,6 @@ pub(super) enum Shape {
         key: Box<Planned>,
         value: Box<Planned>,
         field: FieldRef,
-        pair: Fields,
     },
 }
 
@@ -135,12 +134,11 @@ impl Plan<'_> {
                     Field::new("key", key_shape.data_type(), false),
                     Field::new("value", value_shape.data_type(), true),
                 ]);
-                let field = Arc::new(Field::new("key_value", DataType::Struct(pair.clone()), false));
+                let field = Arc::new(Field::new("key_value", DataType::Struct(pair), false));
                 Ok(Shape::Map {
                     key: Box::new(Planned { column: *key, shape: key_shape }),
                     value: Box::new(Planned { column: *value, shape: value_shape }),
                     field,
-                    pair,
                 })
             }
             (Kind::Union, ..) => Err(Error::unsupported("orc unions")),

@@ -1,0 +1,310 @@
+//! Columns of files by field id, by name mapping, by default; metadata columns; statistics.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, Float32Array, Int32Array, ListArray, StructArray, TimestampMillisecondArray,
+};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, Field};
+
+use super::table::{TestTable, id_and_s, longs, query, strings};
+use crate::arrow::FIELD_ID_KEY;
+use crate::spec::{
+    FieldId, ListType, NestedField, PartitionField, PartitionSpec, PrimitiveType as P, SpecId, StructType,
+    Transform, Value,
+};
+
+fn field(name: &str, id: i32, t: DataType) -> Field {
+    Field::new(name, t, true).with_metadata([(FIELD_ID_KEY.to_owned(), id.to_string())].into())
+}
+
+#[tokio::test]
+async fn a_name_that_was_dropped_and_given_again_is_another_column() {
+    let mut table = TestTable::new(vec![
+        NestedField::optional(1, "a", P::Long),
+        NestedField::optional(2, "b", P::Binary),
+    ]);
+    let bytes = Arc::new(arrow::array::BinaryArray::from(vec![b"\xff\xfe".as_slice(), b"x"])) as ArrayRef;
+    table.data(1, &[("a", Some(1), longs([1, 2])), ("b", Some(2), bytes)]);
+    table.evolve(vec![NestedField::optional(3, "b", P::String), NestedField::optional(1, "c", P::Long)]);
+    table.data(2, &[("b", Some(3), strings(&[Some("new")])), ("c", Some(1), longs([3]))]);
+    assert_eq!(table.rows("SELECT * FROM t ORDER BY c").await, ["null 1", "null 2", "new 3"]);
+    assert_eq!(table.rows("SELECT c FROM t WHERE b IS NULL ORDER BY c").await, ["1", "2"]);
+    assert_eq!(table.rows("SELECT c FROM t WHERE b = 'new' OR c = 2 ORDER BY c").await, ["2", "3"]);
+    assert_eq!(table.rows("SELECT c FROM t WHERE b LIKE 'n%'").await, ["3"]);
+}
+
+#[tokio::test]
+async fn missing_columns_have_their_default_in_filters_too() {
+    let mut table = TestTable::new(id_and_s());
+    table.format_version = 3;
+    table.data(1, &[("id", Some(1), longs([1, 2])), ("s", Some(2), strings(&[Some("a"), None]))]);
+    let mut added = NestedField::required(3, "c", P::String);
+    added.initial_default = Some(Value::String("x".to_owned()));
+    let plain = NestedField::optional(4, "d", P::Long);
+    table.evolve([id_and_s(), vec![added, plain]].concat());
+    let c = strings(&[Some("y")]);
+    table.data(
+        2,
+        &[
+            ("id", Some(1), longs([3])),
+            ("s", Some(2), strings(&[None])),
+            ("c", Some(3), c),
+            ("d", Some(4), longs([9])),
+        ],
+    );
+    assert_eq!(table.rows("SELECT id, c, d FROM t ORDER BY id").await, ["1 x null", "2 x null", "3 y 9"]);
+    assert_eq!(table.rows("SELECT id FROM t WHERE c = 'x' ORDER BY id").await, ["1", "2"]);
+    assert_eq!(table.rows("SELECT id FROM t WHERE c NOT IN ('x') ORDER BY id").await, ["3"]);
+    assert_eq!(table.rows("SELECT id FROM t WHERE d NOT IN (1) ORDER BY id").await, ["3"]);
+    assert_eq!(table.rows("SELECT id FROM t WHERE d IS NULL ORDER BY id").await, ["1", "2"]);
+    assert_eq!(table.rows("SELECT max(c), min(c), count(d) FROM t").await, ["y x 1"]);
+}
+
+#[tokio::test]
+async fn a_required_column_without_default_must_be_there() {
+    let mut table = TestTable::new(id_and_s());
+    table.data(1, &[("id", Some(1), longs([1]))]);
+    table.evolve(vec![NestedField::required(9, "must", P::Long)]);
+    let error = table.error("SELECT * FROM t").await;
+    assert!(error.contains("`must`") && error.contains("data-0.parquet"), "{error}");
+}
+
+#[tokio::test]
+async fn promoted_types_and_other_units() {
+    let mut table = TestTable::new(vec![
+        NestedField::optional(1, "i", P::Int),
+        NestedField::optional(2, "f", P::Float),
+        NestedField::optional(3, "ts", P::Timestamptz),
+    ]);
+    let ms = Arc::new(TimestampMillisecondArray::from(vec![-1, 1_500]).with_timezone("UTC")) as ArrayRef;
+    table.data(
+        1,
+        &[
+            ("i", Some(1), Arc::new(Int32Array::from(vec![i32::MAX, -5])) as ArrayRef),
+            ("f", Some(2), Arc::new(Float32Array::from(vec![1.5, -0.25])) as ArrayRef),
+            ("ts", Some(3), ms),
+        ],
+    );
+    table.evolve(vec![
+        NestedField::optional(1, "i", P::Long),
+        NestedField::optional(2, "f", P::Double),
+        NestedField::optional(3, "ts", P::Timestamptz),
+    ]);
+    assert_eq!(table.rows("SELECT i + 1, f FROM t ORDER BY i").await, ["-4 -0.25", "2147483648 1.5"]);
+    assert_eq!(table.rows("SELECT i FROM t WHERE i > 2147483646").await, ["2147483647"]);
+    assert_eq!(table.rows("SELECT i FROM t WHERE i = 4294967291").await, Vec::<String>::new());
+    assert_eq!(
+        table.rows("SELECT ts FROM t WHERE ts < TIMESTAMP '1970-01-01T00:00:00Z'").await,
+        ["1969-12-31T23:59:59.999Z"]
+    );
+}
+
+fn person(renamed: bool) -> StructArray {
+    let names = if renamed { ["last", "first"] } else { ["a", "b"] };
+    StructArray::new(
+        vec![Arc::new(field(names[0], 11, DataType::Utf8)), Arc::new(field(names[1], 12, DataType::Int64))]
+            .into(),
+        vec![strings(&[Some("x"), Some("y"), None]), longs([1, 2, 3])],
+        Some(vec![true, false, true].into()),
+    )
+}
+
+#[tokio::test]
+async fn nested_fields_by_id_with_defaults_under_null_structs() {
+    let mut table = TestTable::new(vec![NestedField::optional(
+        1,
+        "p",
+        StructType::new(vec![NestedField::optional(11, "a", P::String)]),
+    )]);
+    table.format_version = 3;
+    // In the file the fields have each other's new names.
+    table.data(1, &[("p", Some(1), Arc::new(person(true)) as ArrayRef)]);
+    let mut added = NestedField::optional(13, "z", P::Long);
+    added.initial_default = Some(Value::Long(5));
+    let fields = vec![
+        NestedField::optional(12, "last", P::Long),
+        added,
+        NestedField::optional(11, "first", P::String),
+    ];
+    table.evolve(vec![NestedField::optional(1, "q", StructType::new(fields))]);
+    assert_eq!(
+        table.rows("SELECT q FROM t").await,
+        ["{last: 1, z: 5, first: x}", "null", "{last: 3, z: 5, first: }"],
+    );
+    assert_eq!(table.rows("SELECT q['z'], q['first'] FROM t").await, ["5 x", "null null", "5 null"]);
+    assert_eq!(table.rows("SELECT q['last'] FROM t WHERE q['z'] = 5 AND q['first'] = 'x'").await, ["1"]);
+    assert_eq!(table.rows("SELECT count(*) FROM t WHERE q['last'] IS NULL").await, ["1"]);
+    assert_eq!(table.rows("SELECT count(*) FROM t WHERE q IS NULL").await, ["1"]);
+}
+
+#[tokio::test]
+async fn lists_of_structs_keep_their_shape() {
+    let element = NestedField::optional(12, "n", P::Long);
+    let mut table = TestTable::new(vec![NestedField::optional(
+        1,
+        "l",
+        ListType::new(10, StructType::new(vec![element]), false),
+    )]);
+    let structs = StructArray::new(
+        vec![Arc::new(field("old", 12, DataType::Int32))].into(),
+        vec![Arc::new(Int32Array::from(vec![1, 2, 3])) as ArrayRef],
+        None,
+    );
+    let item = Arc::new(field("item", 10, structs.data_type().clone()));
+    let lists = ListArray::new(
+        item,
+        OffsetBuffer::new(vec![0, 2, 2, 3].into()),
+        Arc::new(structs),
+        Some(vec![true, true, false].into()),
+    );
+    table.data(1, &[("l", Some(1), Arc::new(lists) as ArrayRef)]);
+    assert_eq!(table.rows("SELECT l FROM t").await, ["[{n: 1}, {n: 2}]", "[]", "null"]);
+    assert_eq!(table.rows("SELECT l[1]['n'] FROM t").await, ["1", "null", "null"]);
+}
+
+#[tokio::test]
+async fn files_without_ids_follow_the_mapping_or_their_positions() {
+    let columns = || [("x", None, longs([1, 2])), ("s", None, strings(&[Some("a"), Some("b")]))];
+    let mut table = TestTable::new(id_and_s());
+    table.data(1, &columns());
+    assert_eq!(table.rows("SELECT id, s FROM t ORDER BY id").await, ["1 a", "2 b"], "by position");
+    // With a mapping positions don't count: `s` was dropped and given again, so it has another id.
+    table.properties.push((
+        "schema.name-mapping.default",
+        r#"[{"field-id": 1, "names": ["id", "x"]}, {"field-id": 2, "names": ["old"]}]"#.to_owned(),
+    ));
+    assert_eq!(table.rows("SELECT id, s FROM t ORDER BY id").await, ["1 null", "2 null"]);
+    assert_eq!(table.rows("SELECT id FROM t WHERE id > 1").await, ["2"]);
+}
+
+#[tokio::test]
+async fn identity_partition_values_stand_in_for_columns_that_files_lack() {
+    let mut table = TestTable::new(id_and_s());
+    table.specs.push(PartitionSpec {
+        spec_id: SpecId(1),
+        fields: vec![PartitionField {
+            source_ids: vec![FieldId(2)],
+            field_id: FieldId(1000),
+            name: "s".to_owned(),
+            transform: Transform::Identity,
+            extra: Default::default(),
+        }],
+    });
+    for (i, value) in [Some("a"), None, Some("b")].into_iter().enumerate() {
+        let partition = vec![value.map(|v| Value::String(v.to_owned()))];
+        table.data_in(1, 1, partition, &[("id", Some(1), longs([i as i64]))]);
+    }
+    assert_eq!(table.rows("SELECT id, s FROM t ORDER BY id").await, ["0 a", "1 null", "2 b"]);
+    assert_eq!(table.rows("SELECT id FROM t WHERE s = 'b'").await, ["2"]);
+    assert_eq!(table.rows("SELECT id FROM t WHERE s IS NULL").await, ["1"]);
+    assert_eq!(table.rows("SELECT id FROM t WHERE s <> 'a'").await, ["2"]);
+    assert_eq!(table.rows("SELECT _partition, _spec_id FROM m WHERE id = 2").await, ["{s: b} 1"]);
+}
+
+#[tokio::test]
+async fn a_users_own_columns_may_have_the_names_of_metadata_columns() {
+    let mut table = TestTable::new(vec![
+        NestedField::optional(1, "_pos", P::String),
+        NestedField::optional(2, "file_path", P::Long),
+        NestedField::optional(3, "pos", P::Long),
+    ]);
+    table.format_version = 3;
+    let own = strings(&[Some("mine"), Some("too")]);
+    let file = table.data(
+        1,
+        &[("_pos", Some(1), own), ("file_path", Some(2), longs([7, 8])), ("pos", Some(3), longs([1, 0]))],
+    );
+    table.positions(2, &[(file, 1)]);
+    assert_eq!(table.rows("SELECT _pos, file_path, pos FROM m").await, ["mine 7 1"]);
+    assert_eq!(table.rows("SELECT * FROM t").await, ["mine 7 1"]);
+}
+
+#[tokio::test]
+async fn row_ids_are_stored_or_inherited() {
+    let mut table = TestTable::new(id_and_s());
+    table.format_version = 3;
+    table.data(1, &[("id", Some(1), longs([1, 2]))]);
+    table.data(
+        2,
+        &[
+            ("id", Some(1), longs([3, 4])),
+            ("_row_id", Some(i32::MAX - 107), longs([Some(1), None])),
+            ("_last_updated_sequence_number", Some(i32::MAX - 108), longs([None, Some(1)])),
+        ],
+    );
+    let sql = "SELECT id, _row_id, _last_updated_sequence_number FROM m ORDER BY id";
+    assert_eq!(table.rows(sql).await, ["1 0 1", "2 1 1", "3 1 2", "4 3 1"]);
+    assert_eq!(table.rows("SELECT id FROM m WHERE _row_id = 1 ORDER BY id").await, ["2", "3"]);
+    // Before v3 there are none.
+    let mut table = TestTable::new(id_and_s());
+    table.data(1, &[("id", Some(1), longs([1]))]);
+    assert_eq!(table.rows(sql).await, ["1 null null"]);
+}
+
+#[tokio::test]
+async fn splits_neither_lose_nor_repeat_rows() {
+    let mut table = TestTable::new(id_and_s()).row_group_size(7);
+    table.data(1, &[("id", Some(1), longs(0..100))]);
+    table.data(1, &[("id", Some(1), longs(100..103))]);
+    let expected: Vec<String> = (0..103).map(|i| i.to_string()).collect();
+    assert_eq!(table.rows("SELECT id FROM t ORDER BY id").await, expected);
+    assert_eq!(table.rows("SELECT count(DISTINCT id), count(*) FROM t WHERE id >= 0").await, ["103 103"]);
+}
+
+#[tokio::test]
+async fn counts_are_answered_from_manifests() {
+    let mut table = TestTable::new(id_and_s());
+    let file = table.data(1, &[("id", Some(1), longs([Some(3), None, Some(5)]))]);
+    table.metrics(file, 1, 1, 3, 5);
+    let context = table.session(false).await;
+    let sql = "SELECT count(*), count(id), min(id), max(id) FROM t";
+    let plan = query(&context, &format!("EXPLAIN {sql}")).await.unwrap().join("\n");
+    assert!(!plan.contains("DataSourceExec: file_groups"), "{plan}");
+    assert_eq!(table.rows(sql).await, ["3 2 3 5"]);
+}
+
+#[tokio::test]
+async fn explain_says_what_each_stage_kept() {
+    let mut table = TestTable::new(id_and_s());
+    for start in [0, 10, 20] {
+        let file = table.data(1, &[("id", Some(1), longs(start..start + 10))]);
+        table.metrics(file, 1, 0, start, start + 9);
+    }
+    let context = table.session(false).await;
+    let plan =
+        query(&context, "EXPLAIN SELECT id FROM t WHERE id > 12 AND id < 18").await.unwrap().join("\n");
+    for part in [
+        "snapshot=1",
+        "schema_id=0",
+        "manifests=3",
+        "files=3",
+        "files_skipped_by_metrics=2",
+        "files_kept=1",
+        "residual=[",
+    ] {
+        assert!(plan.contains(part), "{part} in {plan}");
+    }
+    let plan = query(&context, "EXPLAIN ANALYZE SELECT id FROM t WHERE id > 12").await.unwrap().join("\n");
+    for part in ["planning_time=", "bytes_scanned=", "files_kept=2"] {
+        assert!(plan.contains(part), "{part} in {plan}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_what_its_manifest_says_is_named() {
+    let mut table = TestTable::new(id_and_s());
+    table.data(1, &[("id", Some(1), longs(0..100))]);
+    let metadata = table.commit();
+    let path = metadata.parent().unwrap().join("data-0.parquet");
+    let whole = std::fs::read(&path).unwrap();
+    for broken in [whole[..whole.len() / 2].to_vec(), vec![0; whole.len()], Vec::new()] {
+        std::fs::write(&path, &broken).unwrap();
+        let error = table.error("SELECT * FROM t").await;
+        assert!(error.contains("data-0.parquet"), "{} bytes: {error}", broken.len());
+    }
+    std::fs::remove_file(&path).unwrap();
+    let error = table.error("SELECT * FROM t").await;
+    assert!(error.contains("data-0.parquet") && error.contains("not found"), "{error}");
+}

@@ -1,0 +1,252 @@
+//! Row-level deletes: which rows are left, whatever splits, prunes, limits or counts them.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, Int32Array, StructArray};
+use arrow::datatypes::{DataType, Field};
+
+use super::table::{TestTable, id_and_s, longs, strings};
+use crate::arrow::FIELD_ID_KEY;
+use crate::spec::{
+    FieldId, NestedField, PartitionField, PartitionSpec, PrimitiveType as P, SpecId, StructType, Transform,
+    Value,
+};
+
+fn numbers(range: std::ops::Range<i64>) -> [super::table::FileColumn; 1] {
+    [("id", Some(1), longs(range))]
+}
+
+fn by_identity(spec_id: i32, source: i32, name: &str) -> PartitionSpec {
+    let field = PartitionField {
+        source_ids: vec![FieldId(source)],
+        field_id: FieldId(1000 + spec_id),
+        name: name.to_owned(),
+        transform: Transform::Identity,
+        extra: Default::default(),
+    };
+    PartitionSpec { spec_id: SpecId(spec_id), fields: vec![field] }
+}
+
+/// Three row groups, of which a filter prunes the first; positions of all kinds in the third.
+#[tokio::test]
+async fn positions_are_those_of_the_file_whatever_is_pruned() {
+    for kind in ["positions", "vector"] {
+        let mut table = TestTable::new(id_and_s()).row_group_size(10);
+        table.format_version = 3;
+        let file = table.data(1, &numbers(0..30));
+        match kind {
+            "positions" => table.positions(2, &[(file, 0), (file, 25), (file, 25)]),
+            _ => table.vector(2, file, &[0, 25]),
+        }
+        let expected: Vec<String> = (10..30).filter(|i| *i != 25).map(|i| format!("{i}")).collect();
+        assert_eq!(table.rows("SELECT id FROM t WHERE id >= 10 ORDER BY id").await, expected, "{kind}");
+        let rows = table.rows("SELECT id, _pos, _row_id FROM m WHERE id > 23 AND id < 27 ORDER BY id").await;
+        assert_eq!(rows, ["24 24 24", "26 26 26"], "{kind}");
+        assert_eq!(table.rows("SELECT count(*), min(id), max(id) FROM t").await, ["28 1 29"], "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn limits_and_counts_see_only_what_is_left() {
+    let mut table = TestTable::new(id_and_s()).row_group_size(10);
+    let first = table.data(1, &numbers(0..50));
+    table.data(1, &numbers(50..100));
+    table.metrics(first, 1, 0, 0, 49);
+    table.positions(2, &(0..45).map(|p| (first, p)).collect::<Vec<_>>());
+    table.equality(3, &[1], &[("id", Some(1), longs(60..95))]);
+    let left: Vec<i64> = (45..60).chain(95..100).collect();
+    assert_eq!(table.rows("SELECT count(*) FROM t").await, [left.len().to_string()]);
+    assert_eq!(table.rows("SELECT count(id), min(id), max(id) FROM t").await, ["20 45 99"]);
+    for limit in [1, 15, 16, 20, 30] {
+        let rows = table.rows(&format!("SELECT count(*) FROM (SELECT * FROM t LIMIT {limit})")).await;
+        assert_eq!(rows, [left.len().min(limit).to_string()], "limit {limit}");
+    }
+    assert_eq!(table.rows("SELECT id FROM t ORDER BY id LIMIT 3").await, ["45", "46", "47"]);
+    assert_eq!(table.rows("SELECT id FROM t ORDER BY id DESC LIMIT 3").await, ["99", "98", "97"]);
+}
+
+#[tokio::test]
+async fn null_keys_delete_only_nulls() {
+    for (deleted, left) in [(Some("A"), ["null 2", "B 3"]), (None, ["A 1", "B 3"])] {
+        let mut table = TestTable::new(id_and_s());
+        table.data(
+            1,
+            &[("id", Some(1), longs([1, 2, 3])), ("s", Some(2), strings(&[Some("A"), None, Some("B")]))],
+        );
+        table.equality(2, &[2], &[("s", Some(2), strings(&[deleted]))]);
+        let rows = table.rows("SELECT s, id FROM t ORDER BY id").await;
+        assert_eq!(rows, left, "delete {deleted:?}");
+    }
+    // And with several keys a null is equal to a null.
+    let mut table = TestTable::new(id_and_s());
+    let s = strings(&[None, None, Some("x")]);
+    table.data(1, &[("id", Some(1), longs([Some(1), None, None])), ("s", Some(2), s)]);
+    table.equality(2, &[1, 2], &[("id", Some(1), longs([None::<i64>])), ("s", Some(2), strings(&[None]))]);
+    assert_eq!(table.rows("SELECT id, s FROM t ORDER BY id NULLS LAST").await, ["1 null", "null x"]);
+}
+
+#[tokio::test]
+async fn only_older_rows_are_deleted_by_keys_and_no_newer_ones_by_position() {
+    let mut table = TestTable::new(id_and_s());
+    table.data(1, &numbers(0..3));
+    let same = table.data(2, &numbers(0..3));
+    table.data(3, &numbers(0..3));
+    table.equality(2, &[1], &numbers(1..2));
+    table.positions(2, &[(same, 0)]);
+    assert_eq!(
+        table.rows("SELECT id FROM t ORDER BY id").await,
+        ["0", "0", "1", "1", "2", "2", "2"],
+        "the key goes from the file of commit 1, the position from the file of its own commit"
+    );
+    // The newest deletion of a key counts, in whichever file it stands.
+    let mut table = TestTable::new(id_and_s());
+    table.data(1, &numbers(0..3));
+    table.data(4, &numbers(0..3));
+    table.equality(5, &[1], &numbers(1..2));
+    table.equality(2, &[1], &numbers(1..3));
+    assert_eq!(table.rows("SELECT id FROM t ORDER BY id").await, ["0", "0", "2"]);
+}
+
+#[tokio::test]
+async fn keys_delete_in_their_partition_or_everywhere() {
+    let mut table = TestTable::new(id_and_s());
+    table.specs.push(by_identity(1, 2, "s"));
+    let s = |v: &str| vec![Some(Value::String(v.to_owned()))];
+    for name in ["a", "b"] {
+        let value = strings(&[Some(name); 3]);
+        table.data_in(1, 1, s(name), &[("id", Some(1), longs(0..3)), ("s", Some(2), value)]);
+    }
+    table.equality_in(2, 1, s("a"), &[1], &numbers(0..1));
+    assert_eq!(table.rows("SELECT s, id FROM t ORDER BY s, id").await, ["a 1", "a 2", "b 0", "b 1", "b 2"]);
+    // The unpartitioned spec is global, by its fields.
+    table.equality_in(3, 0, Vec::new(), &[1], &numbers(2..3));
+    assert_eq!(table.rows("SELECT s, id FROM t ORDER BY s, id").await, ["a 1", "b 0", "b 1"]);
+    assert_eq!(table.rows("SELECT id FROM t WHERE s = 'b' ORDER BY id").await, ["0", "1"]);
+    assert_eq!(table.rows("SELECT count(*) FROM t WHERE s = 'b'").await, ["2"]);
+}
+
+#[tokio::test]
+async fn several_key_sets_apply_together() {
+    let mut table = TestTable::new(id_and_s());
+    let s = strings(&[Some("a"), Some("b"), Some("c"), None]);
+    table.data(1, &[("id", Some(1), longs([1, 2, 3, 4])), ("s", Some(2), s)]);
+    table.equality(2, &[1], &numbers(1..2));
+    table.equality(2, &[2], &[("s", Some(2), strings(&[Some("c")]))]);
+    table.equality(
+        2,
+        &[1, 2],
+        &[("id", Some(1), longs([2, 4])), ("s", Some(2), strings(&[Some("x"), None]))],
+    );
+    assert_eq!(table.rows("SELECT id FROM t ORDER BY id").await, ["2"]);
+    // The columns that are compared need not be asked for, nor is their order important.
+    assert_eq!(table.rows("SELECT s FROM t").await, ["b"]);
+    assert_eq!(table.rows("SELECT count(*) FROM t").await, ["1"]);
+}
+
+#[tokio::test]
+async fn keys_of_renamed_promoted_added_and_dropped_columns() {
+    // Written when `id` was an int; promoted and renamed since.
+    let mut table = TestTable::new(vec![
+        NestedField::optional(1, "id", P::Int),
+        NestedField::optional(2, "s", P::String),
+    ]);
+    let ints = |v: Vec<i32>| Arc::new(Int32Array::from(v)) as ArrayRef;
+    let s = strings(&[Some("a"), Some("b"), Some("c")]);
+    table.data(1, &[("id", Some(1), ints(vec![1, 2, 3])), ("s", Some(2), s)]);
+    table.equality(2, &[1], &[("id", Some(1), ints(vec![2]))]);
+    table.equality(2, &[2], &[("s", Some(2), strings(&[Some("c")]))]);
+    // `s` was dropped; its name went to a column of another type. A column was added, with a default.
+    let mut added = NestedField::optional(4, "added", P::Long);
+    added.initial_default = Some(Value::Long(7));
+    table.evolve(vec![
+        NestedField::optional(1, "number", P::Long),
+        NestedField::optional(3, "s", P::Long),
+        added,
+    ]);
+    table.format_version = 3;
+    assert_eq!(table.rows("SELECT number, s, added FROM t ORDER BY number").await, ["1 null 7"]);
+    assert_eq!(table.rows("SELECT count(*) FROM t WHERE number > 0").await, ["1"]);
+    // Rows that lack a key's column have its default.
+    table.equality(3, &[4], &[("added", Some(4), longs([8]))]);
+    assert_eq!(table.rows("SELECT number FROM t").await, ["1"]);
+    table.equality(4, &[4], &[("added", Some(4), longs([7]))]);
+    assert_eq!(table.rows("SELECT number FROM t").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn nested_and_floating_keys() {
+    let inner = vec![NestedField::optional(11, "x", P::Long), NestedField::required(12, "y", P::Long)];
+    let mut table = TestTable::new(vec![
+        NestedField::optional(1, "p", StructType::new(inner)),
+        NestedField::optional(2, "f", P::Double),
+    ]);
+    let with_id = |name: &str, id: i32| {
+        Arc::new(
+            Field::new(name, DataType::Int64, true)
+                .with_metadata([(FIELD_ID_KEY.to_owned(), id.to_string())].into()),
+        )
+    };
+    let nulls = Some(vec![true, true, true, false].into());
+    let points = StructArray::new(
+        vec![with_id("x", 11), with_id("y", 12)].into(),
+        vec![longs([1, 2, 3, 9]), longs([1, 1, 1, 9])],
+        nulls,
+    );
+    let floats = Arc::new(Float64Array::from(vec![0.0, -0.0, f64::NAN, 4.0])) as ArrayRef;
+    table.data(1, &[("p", Some(1), Arc::new(points)), ("f", Some(2), floats)]);
+    let all = table.rows("SELECT p['x'], f FROM t ORDER BY f, 1").await;
+    assert_eq!(all.len(), 4);
+    // The delete file holds only the field that is compared.
+    let key = StructArray::new(vec![with_id("x", 11)].into(), vec![longs([2])], None);
+    table.equality(2, &[11], &[("p", Some(1), Arc::new(key))]);
+    table.equality(2, &[2], &[("f", Some(2), Arc::new(Float64Array::from(vec![f64::NAN])) as ArrayRef)]);
+    assert_eq!(table.rows("SELECT p['x'], f FROM t ORDER BY f").await, ["1 0.0", "null 4.0"]);
+    // A null struct has null fields, whatever lies below.
+    let none = StructArray::new(vec![with_id("x", 11)].into(), vec![longs([None::<i64>])], None);
+    table.equality(3, &[11], &[("p", Some(1), Arc::new(none))]);
+    assert_eq!(table.rows("SELECT p['x'], f FROM t").await, ["1 0.0"]);
+}
+
+#[tokio::test]
+async fn a_vector_hides_position_deletes_and_must_not_be_older_than_its_file() {
+    let mut table = TestTable::new(id_and_s());
+    table.format_version = 3;
+    let file = table.data(2, &numbers(0..4));
+    table.positions(3, &[(file, 0)]);
+    table.vector(4, file, &[1]);
+    assert_eq!(table.rows("SELECT id FROM t ORDER BY id").await, ["0", "2", "3"]);
+    let mut table = TestTable::new(id_and_s());
+    table.format_version = 3;
+    let file = table.data(5, &numbers(0..4));
+    table.vector(4, file, &[1]);
+    let error = table.error("SELECT * FROM t").await;
+    assert!(error.contains("below its data file's 5") && error.contains("vector-1.puffin"), "{error}");
+}
+
+#[tokio::test]
+async fn every_row_may_be_deleted() {
+    let mut table = TestTable::new(id_and_s()).row_group_size(2);
+    let file = table.data(1, &numbers(0..5));
+    table.positions(2, &(0..5).map(|p| (file, p)).collect::<Vec<_>>());
+    assert_eq!(table.rows("SELECT * FROM t").await, Vec::<String>::new());
+    assert_eq!(table.rows("SELECT count(*), max(id) FROM t").await, ["0 null"]);
+}
+
+#[tokio::test]
+async fn broken_delete_files_are_named() {
+    let mut table = TestTable::new(id_and_s());
+    table.format_version = 3;
+    let file = table.data(1, &numbers(0..5));
+    table.vector(2, file, &[1, 2]);
+    let metadata = table.commit();
+    let vector = metadata.parent().unwrap().join("vector-1.puffin");
+    let mut bytes = std::fs::read(&vector).unwrap();
+    let last = bytes.len() - 6;
+    bytes[last] ^= 1;
+    std::fs::write(&vector, bytes).unwrap();
+    let error = table.error("SELECT * FROM t").await;
+    assert!(error.contains("vector-1.puffin") && error.contains("invalid data"), "{error}");
+    std::fs::remove_file(&vector).unwrap();
+    let error = table.error("SELECT * FROM t").await;
+    assert!(error.contains("vector-1.puffin") && error.contains("not found"), "{error}");
+}

@@ -1,0 +1,5 @@
+//! The read side end to end, over tables written file by file.
+
+mod columns;
+mod deletes;
+mod table;
