@@ -105,7 +105,7 @@ fn quoted(text: &str, quote: char) -> Option<(Step, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parquet_variant::{VariantBuilder, VariantBuilderExt};
+    use parquet_variant::VariantBuilder;
 
     fn steps(text: &str) -> Vec<Step> {
         VariantPath::parse(text).unwrap().0

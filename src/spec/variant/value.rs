@@ -254,7 +254,7 @@ impl<'a> Object<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parquet_variant::{VariantBuilder, VariantBuilderExt};
+    use parquet_variant::VariantBuilder;
 
     fn object(fields: usize) -> (Vec<u8>, Vec<u8>) {
         let mut builder = VariantBuilder::new();
