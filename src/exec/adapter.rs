@@ -16,7 +16,7 @@ use datafusion::physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapter
 use crate::error::{Error, Result};
 use crate::spec::{FieldId, NestedField, PrimitiveType, Schema, Type};
 
-use super::metadata_columns::{LAST_UPDATED_SEQUENCE_NUMBER_ID, POS, ROW_ID_ID};
+use super::metadata_columns::{LAST_UPDATED_SEQUENCE_NUMBER_ID, ROW_ID_ID};
 use super::nested;
 
 /// What one file knows beyond its columns.
@@ -39,6 +39,8 @@ pub(crate) struct AdapterFactory {
     pub(crate) schema: Arc<Schema>,
     /// What the file at hand knows.
     pub(crate) constants: Arc<FileConstants>,
+    /// What the column of positions is called, if the scan has one.
+    pub(crate) position_column: Option<Arc<str>>,
 }
 
 impl PhysicalExprAdapterFactory for AdapterFactory {
@@ -80,7 +82,7 @@ impl Adapter {
             .field_with_name(column.name())
             .map_err(|e| Error::invalid("the scan's schema lacks a column").with_source(e))?;
         let read = match physical {
-            Some((index, physical)) => Some(self.read(field, logical, index, physical)),
+            Some((index, physical)) => Some(self.read(field, logical, index, physical)?),
             None => None,
         };
         match field.id {
@@ -99,7 +101,7 @@ impl Adapter {
         logical: &Field,
         index: usize,
         physical: &Field,
-    ) -> Arc<dyn PhysicalExpr> {
+    ) -> Result<Arc<dyn PhysicalExpr>> {
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(&field.name, index));
         // A file's bounds of these are no bounds of bytes: nothing may be pruned by them, and
         // nothing is through `ReadAs`.
@@ -107,24 +109,41 @@ impl Adapter {
             field.field_type,
             Type::Primitive(PrimitiveType::Geometry { .. } | PrimitiveType::Geography { .. })
         );
-        if !is_geo
-            && nested::same_layout(physical.data_type(), logical.data_type())
-            && physical.data_type() == logical.data_type()
-        {
-            return column;
+        if !is_geo && physical.data_type() == logical.data_type() {
+            return Ok(column);
         }
-        match field.field_type {
-            // DataFusion knows how to prune and simplify through its own cast.
-            Type::Primitive(_) if !is_geo && !physical.data_type().is_nested() => {
-                Arc::new(CastExpr::new(column, logical.data_type().clone(), None))
+        Ok(match &field.field_type {
+            Type::Primitive(p) if !matches!(p, PrimitiveType::Unknown) => {
+                if !nested::is_readable(physical.data_type(), p) {
+                    return Err(Error::invalid(format!(
+                        "the file holds {}, which can't be read as {p}",
+                        physical.data_type()
+                    ))
+                    .context(format!("field `{}`", field.name))
+                    .context(format!("file {}", self.factory.constants.file_path)));
+                }
+                match is_geo {
+                    // DataFusion knows how to prune and simplify through its own cast.
+                    false => Arc::new(CastExpr::new(column, logical.data_type().clone(), None)),
+                    true => self.read_as(column, field, logical),
+                }
             }
-            _ => Arc::new(ReadAs {
-                column,
-                field: Arc::new(field.clone()),
-                target: Arc::new(logical.clone()),
-                file_path: self.factory.constants.file_path.clone(),
-            }),
-        }
+            _ => self.read_as(column, field, logical),
+        })
+    }
+
+    fn read_as(
+        &self,
+        column: Arc<dyn PhysicalExpr>,
+        field: &NestedField,
+        logical: &Field,
+    ) -> Arc<dyn PhysicalExpr> {
+        Arc::new(ReadAs {
+            column,
+            field: Arc::new(field.clone()),
+            target: Arc::new(logical.clone()),
+            file_path: self.factory.constants.file_path.clone(),
+        })
     }
 
     fn missing(&self, field: &NestedField, logical: &Field) -> Result<ScalarValue> {
@@ -141,11 +160,13 @@ impl Adapter {
         let Some(first) = self.factory.constants.first_row_id else {
             return Ok(stored.unwrap_or_else(|| lit(ScalarValue::Int64(None))));
         };
+        let name = self.factory.position_column.as_deref();
+        let name = name.ok_or_else(|| Error::invalid("row ids need positions"))?;
         let index = self
             .physical
-            .index_of(POS)
+            .index_of(name)
             .map_err(|e| Error::invalid("row ids need positions").with_source(e))?;
-        let position: Arc<dyn PhysicalExpr> = Arc::new(Column::new(POS, index));
+        let position: Arc<dyn PhysicalExpr> = Arc::new(Column::new(name, index));
         let inherited: Arc<dyn PhysicalExpr> =
             Arc::new(BinaryExpr::new(lit(first), Operator::Plus, position));
         Ok(match stored {

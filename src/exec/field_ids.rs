@@ -9,9 +9,10 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use parquet::basic::Repetition;
-use parquet::file::metadata::{FileMetaData, ParquetMetaData};
-use parquet::schema::types::{SchemaDescriptor, Type as ParquetType, TypePtr};
+use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{FileMetaData, ParquetMetaData, RowGroupMetaData};
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type as ParquetType, TypePtr};
 
 use crate::error::{Error, Result};
 use crate::spec::{FieldId, MappedField, MappedFields, NameMapping, NestedField, Schema, Type};
@@ -45,11 +46,17 @@ impl FieldResolution {
         hasher.finish()
     }
 
-    /// The footer, with the names that the table has for the file's fields.
+    /// The footer, with the names that the table has for the file's fields, and without statistics
+    /// of floats: Parquet's leave NaN out, which is above all numbers here. `has_no_nan` tells the
+    /// fields for which they can be kept.
     ///
     /// # Errors
     /// `DataInvalid` where two fields of a struct have the same id, or the schema can't be built.
-    pub(crate) fn apply(&self, metadata: ParquetMetaData) -> Result<ParquetMetaData> {
+    pub(crate) fn apply(
+        &self,
+        metadata: ParquetMetaData,
+        has_no_nan: impl Fn(FieldId) -> bool,
+    ) -> Result<ParquetMetaData> {
         let file = metadata.file_metadata();
         let root = file.schema_descr().root_schema_ptr();
         let ids = match (&self.name_mapping, has_field_ids(&root)) {
@@ -73,15 +80,50 @@ impl FieldResolution {
             Arc::new(SchemaDescriptor::new(Arc::new(renamed))),
             file.column_orders().cloned(),
         );
+        let is_float = |column: &ColumnDescPtr| match column.physical_type() {
+            PhysicalType::FLOAT | PhysicalType::DOUBLE => true,
+            _ => column.logical_type_ref() == Some(&LogicalType::Float16),
+        };
+        let may_be_nan: Vec<bool> = file
+            .schema_descr()
+            .columns()
+            .iter()
+            .map(|column| {
+                let info = column.self_type().get_basic_info();
+                is_float(column) && !(info.has_id() && has_no_nan(FieldId(info.id())))
+            })
+            .collect();
         let mut old = metadata.into_builder();
-        let column_index = old.take_column_index();
+        let column_index = old.take_column_index().filter(|_| !may_be_nan.contains(&true));
         let offset_index = old.take_offset_index();
-        Ok(ParquetMetaData::new(file, old.take_row_groups())
+        let row_groups = old.take_row_groups().into_iter();
+        let row_groups = match may_be_nan.contains(&true) {
+            false => row_groups.collect(),
+            true => row_groups
+                .map(|group| without_statistics(group, &may_be_nan))
+                .collect::<Result<_, ParquetError>>()
+                .map_err(|e| Error::invalid("the file's row groups can't be read").with_source(e))?,
+        };
+        Ok(ParquetMetaData::new(file, row_groups)
             .into_builder()
             .set_column_index(column_index)
             .set_offset_index(offset_index)
             .build())
     }
+}
+
+/// The row group without minima and maxima of these columns, in pages either.
+fn without_statistics(group: RowGroupMetaData, columns: &[bool]) -> Result<RowGroupMetaData, ParquetError> {
+    let mut group = group.into_builder();
+    let stripped = group.take_columns().into_iter().enumerate().map(|(i, column)| {
+        if columns.get(i) != Some(&true) {
+            return Ok(column);
+        }
+        let column = column.into_builder().clear_statistics();
+        column.set_column_index_offset(None).set_column_index_length(None).build()
+    });
+    let stripped = stripped.collect::<Result<Vec<_>, ParquetError>>()?;
+    group.set_column_metadata(stripped).build()
 }
 
 /// Where the ids of a struct's fields come from.

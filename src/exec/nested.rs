@@ -17,21 +17,37 @@ use datafusion::common::ScalarValue;
 
 use crate::arrow::{read_variants, value_to_scalar};
 use crate::error::{Error, Result, ResultExt};
-use crate::spec::{NestedField, Type, Value};
+use crate::spec::{NestedField, PrimitiveType, Type, Value};
 
-/// Whether two types hold the same values in the same layout: equal but for the names, nullability
-/// and metadata of fields inside of lists and maps, and the metadata of struct fields.
-pub(crate) fn same_layout(a: &DataType, b: &DataType) -> bool {
-    match (a, b) {
-        (DataType::Struct(x), DataType::Struct(y)) => {
-            x.len() == y.len()
-                && x.iter().zip(y.iter()).all(|(x, y)| {
-                    x.name() == y.name()
-                        && x.is_nullable() == y.is_nullable()
-                        && same_layout(x.data_type(), y.data_type())
-                })
-        }
-        _ => a == b,
+/// Whether values that a file holds as `physical` are values of `target`: the type itself, in any
+/// of the forms that writers give it, or one that the specification lets be promoted to it.
+pub(crate) fn is_readable(physical: &DataType, target: &PrimitiveType) -> bool {
+    use DataType as D;
+    use PrimitiveType as P;
+    let is_bytes = |t: &DataType| {
+        matches!(t, D::Utf8 | D::LargeUtf8 | D::Utf8View | D::Binary | D::LargeBinary | D::BinaryView)
+    };
+    match (target, physical) {
+        // A column of nulls, as Avro writes it.
+        (_, D::Null) => true,
+        (target, D::Dictionary(_, values)) => is_readable(values, target),
+        (P::Boolean, D::Boolean) => true,
+        (P::Int, D::Int8 | D::Int16 | D::Int32 | D::UInt8 | D::UInt16) => true,
+        (P::Long, D::Int8 | D::Int16 | D::Int32 | D::Int64 | D::UInt8 | D::UInt16 | D::UInt32) => true,
+        (P::Float, D::Float16 | D::Float32) => true,
+        (P::Double, D::Float16 | D::Float32 | D::Float64) => true,
+        (
+            P::Decimal { scale, .. },
+            D::Decimal32(_, s) | D::Decimal64(_, s) | D::Decimal128(_, s) | D::Decimal256(_, s),
+        ) => i64::from(*s) == i64::from(*scale),
+        (P::Date, D::Date32) => true,
+        (P::Time, D::Time32(_) | D::Time64(_)) => true,
+        (P::Timestamp | P::TimestampNs, D::Date32) => true,
+        (P::Timestamp | P::Timestamptz | P::TimestampNs | P::TimestamptzNs, D::Timestamp(..)) => true,
+        (P::String | P::Binary | P::Geometry { .. } | P::Geography { .. }, t) => is_bytes(t),
+        (P::Uuid, D::FixedSizeBinary(16)) => true,
+        (P::Fixed(length), D::FixedSizeBinary(n)) => u64::try_from(*n).ok() == Some(*length),
+        _ => false,
     }
 }
 
@@ -102,7 +118,9 @@ fn convert(array: &ArrayRef, field_type: &Type, target: &DataType) -> Result<Arr
             built.map(|a| Arc::new(a) as ArrayRef).map_err(not_built)
         }
         (Type::Variant, DataType::Struct(_)) => read_variants(array),
-        (Type::Primitive(_), target) => {
+        // A column whose type is unknown holds nothing but nulls.
+        (Type::Primitive(PrimitiveType::Unknown), target) => Ok(new_null_array(target, array.len())),
+        (Type::Primitive(p), target) if is_readable(array.data_type(), p) => {
             let options = CastOptions { safe: false, ..Default::default() };
             cast_with_options(array, target, &options).map_err(|e| mismatch().with_source(e))
         }

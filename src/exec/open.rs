@@ -10,7 +10,7 @@ use arrow::array::RecordBatch;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
 use datafusion::datasource::physical_plan::{FileScanConfigBuilder, FileSource};
-use datafusion::error::Result as DfResult;
+use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
@@ -87,6 +87,7 @@ impl OpenFiles {
         let adapter = AdapterFactory {
             schema: Arc::clone(&self.context.resolution.schema),
             constants: Arc::clone(&scan_file.constants),
+            position_column: self.position_column(),
         };
         let source = match &equality {
             None => Arc::clone(&self.inner),
@@ -102,10 +103,12 @@ impl OpenFiles {
         let planner = source
             .create_morselizer(Arc::clone(&self.object_store), &config, self.partition)?
             .plan_file(file)?;
-        Ok(match equality {
-            None => planner,
-            Some(filter) => Box::new(Filtered { planner, filter: Arc::new(filter) }),
-        })
+        let file = ReadFile {
+            filter: equality,
+            path: scan_file.task.data_file.file_path.clone(),
+            table: self.context.table.name().to_owned(),
+        };
+        Ok(Box::new(ReadPlanner { planner, file: Arc::new(file) }))
     }
 
     /// The Parquet source with the key columns after the columns that the query wants.
@@ -128,6 +131,11 @@ impl OpenFiles {
         let source = source.with_batch_size(self.batch_size);
         let projected = source.try_pushdown_projection(&ProjectionExprs::new(exprs))?;
         projected.ok_or_else(|| Error::invalid("the Parquet source takes no projection").into())
+    }
+
+    /// What the scan calls positions, if it has them: its only virtual column.
+    pub(crate) fn position_column(&self) -> Option<Arc<str>> {
+        self.inner.table_schema().virtual_columns().first().map(|f| f.name().as_str().into())
     }
 
     /// What the query wants of each row, over the table schema.
@@ -198,34 +206,63 @@ impl Morsel for Rows {
     }
 }
 
-/// Takes rows out of whatever the planner hands out.
+/// What is done to whatever is read of a Parquet file.
 #[derive(Debug)]
-struct Filtered {
-    planner: Box<dyn MorselPlanner>,
-    filter: Arc<EqualityFilter>,
+struct ReadFile {
+    /// Takes out rows whose keys were deleted.
+    filter: Option<EqualityFilter>,
+    path: String,
+    table: String,
 }
 
-impl MorselPlanner for Filtered {
+impl ReadFile {
+    /// Errors of decoding know neither file nor table.
+    fn placed(&self, error: DataFusionError) -> DataFusionError {
+        if Error::find_in(&error).is_some() || matches!(error, DataFusionError::ResourcesExhausted(_)) {
+            return error;
+        }
+        Error::invalid("the file can't be read")
+            .with_source(error)
+            .context(format!("file {}", self.path))
+            .context(format!("table {}", self.table))
+            .into()
+    }
+
+    fn read(&self, batch: DfResult<RecordBatch>) -> DfResult<RecordBatch> {
+        let batch = batch.map_err(|e| self.placed(e))?;
+        match &self.filter {
+            None => Ok(batch),
+            Some(filter) => filter.apply(&batch).map_err(|e| self.placed(e.into())),
+        }
+    }
+}
+
+/// Hands out what another planner does, with [`ReadFile`] applied.
+#[derive(Debug)]
+struct ReadPlanner {
+    planner: Box<dyn MorselPlanner>,
+    file: Arc<ReadFile>,
+}
+
+impl MorselPlanner for ReadPlanner {
     fn plan(self: Box<Self>) -> DfResult<Option<MorselPlan>> {
-        let Filtered { planner, filter } = *self;
-        let Some(mut plan) = planner.plan()? else { return Ok(None) };
+        let ReadPlanner { planner, file } = *self;
+        let Some(mut plan) = planner.plan().map_err(|e| file.placed(e))? else { return Ok(None) };
         let morsels = plan.take_morsels().into_iter();
         let planners = plan.take_ready_planners().into_iter();
         let mut wrapped = MorselPlan::new()
             .with_morsels(
-                morsels
-                    .map(|m| Box::new(FilteredMorsel { morsel: m, filter: Arc::clone(&filter) }) as _)
-                    .collect(),
+                morsels.map(|morsel| Box::new(ReadMorsel { morsel, file: Arc::clone(&file) }) as _).collect(),
             )
             .with_planners(
                 planners
-                    .map(|p| Box::new(Filtered { planner: p, filter: Arc::clone(&filter) }) as _)
+                    .map(|planner| Box::new(ReadPlanner { planner, file: Arc::clone(&file) }) as _)
                     .collect(),
             );
         if let Some(pending) = plan.take_pending_planner() {
             wrapped.set_pending_planner(async move {
-                let planner = pending.await?;
-                Ok(Box::new(Filtered { planner, filter }) as Box<dyn MorselPlanner>)
+                let planner = pending.await.map_err(|e| file.placed(e))?;
+                Ok(Box::new(ReadPlanner { planner, file }) as Box<dyn MorselPlanner>)
             });
         }
         Ok(Some(wrapped))
@@ -233,14 +270,14 @@ impl MorselPlanner for Filtered {
 }
 
 #[derive(Debug)]
-struct FilteredMorsel {
+struct ReadMorsel {
     morsel: Box<dyn Morsel>,
-    filter: Arc<EqualityFilter>,
+    file: Arc<ReadFile>,
 }
 
-impl Morsel for FilteredMorsel {
+impl Morsel for ReadMorsel {
     fn into_stream(self: Box<Self>) -> BoxStream<'static, DfResult<RecordBatch>> {
-        let FilteredMorsel { morsel, filter } = *self;
-        morsel.into_stream().map(move |batch| Ok(filter.apply(&batch?)?)).boxed()
+        let ReadMorsel { morsel, file } = *self;
+        morsel.into_stream().map(move |batch| file.read(batch)).boxed()
     }
 }

@@ -131,7 +131,10 @@ impl Reader {
         };
         let rows = metadata.file_metadata().num_rows();
         let resolved = match rows == self.file.record_count {
-            true => self.factory.resolution.apply(metadata),
+            true => {
+                let metrics = &self.file.metrics;
+                self.factory.resolution.apply(metadata, |id| metrics.nan_value_count(id) == Some(0))
+            }
             // Row counts are answered from manifests, and positions depend on them.
             false => Err(Error::invalid(format!(
                 "the file holds {rows} rows, but its manifest says {}",

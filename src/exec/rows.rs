@@ -79,6 +79,7 @@ pub(crate) async fn open_rows(
     let adapter = AdapterFactory {
         schema: Arc::clone(&context.resolution.schema),
         constants: Arc::clone(&scan_file.constants),
+        position_column: open.position_column(),
     }
     .create(logical, Arc::clone(&physical))?;
     let constants: HashMap<String, ScalarValue> = table_schema

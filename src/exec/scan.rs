@@ -44,6 +44,10 @@ use super::statistics::{file_statistics, scan_statistics};
 /// The property with a table's name mapping (spec, "Name Mapping Serialization").
 const NAME_MAPPING_PROPERTY: &str = "schema.name-mapping.default";
 
+/// What positions are called where the table has a column `_pos` of its own; no column of a user's
+/// has that name by accident.
+const OWN_POS: &str = "\u{1}pos";
+
 /// Up to this many column statistics (files times columns) are made while planning; beyond, each
 /// file's are made as it is opened.
 const EAGER_STATISTICS: usize = 100_000;
@@ -173,8 +177,10 @@ impl Layout {
             constant_fields.extend(metadata_field(name, &unified)?);
         }
         let mut virtual_fields: Vec<FieldRef> = Vec::new();
-        if (wanted(POS) || wanted(ROW_ID)) && !own(POS) {
-            virtual_fields.extend(metadata_field(POS, &unified)?);
+        if let (true, Some(field)) = (wanted(POS) || wanted(ROW_ID), metadata_field(POS, &unified)?) {
+            // Row ids need positions even where a column of the user's has their name.
+            let name = if own(POS) { OWN_POS } else { POS };
+            virtual_fields.push(Arc::new(field.as_ref().clone().with_name(name)));
         }
         let table_schema = TableSchemaBuilder::new(Arc::clone(&file_schema))
             .with_table_partition_cols(constant_fields)
@@ -299,6 +305,12 @@ impl Layout {
                 _ => false,
             };
             if key.transform != Transform::Identity || !comparable {
+                break;
+            }
+            // DataFusion orders files by their bounds, which say nothing of nulls.
+            let column = &self.schema.fields()[index];
+            let no_nulls = |t: &FileScanTask| t.data_file.metrics.null_value_count(column.id) == Some(0);
+            if !column.required && !tasks.iter().all(no_nulls) {
                 break;
             }
             let options = SortOptions {

@@ -3,12 +3,14 @@
 //! `Exact` is a promise that the optimizer turns into answers, so it is only given where it
 //! holds: see [`is_tight`].
 
+use std::cmp::Ordering;
+
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 
 use crate::arrow::value_to_scalar;
-use crate::spec::{FileScanTask, NestedField, PrimitiveType, Schema, Type, Value};
+use crate::spec::{FileFormat, FileScanTask, NestedField, PrimitiveType, Schema, Type, Value};
 
 /// The statistics of one file, for these columns of the schema (indices); others are unknown.
 pub(crate) fn file_statistics(
@@ -50,22 +52,33 @@ fn column_statistics(
     // With deletes even exact numbers are only bounds of what is left.
     let exact = task.deletes.is_empty();
     let precision = |value: Precision<usize>| if exact { value } else { value.to_inexact() };
-    if let Some(nulls) = metrics.null_value_count(field.id).and_then(|n| usize::try_from(n).ok()) {
+    let nulls = metrics.null_value_count(field.id).filter(|n| *n <= task.data_file.record_count);
+    if let Some(nulls) = nulls.and_then(|n| usize::try_from(n).ok()) {
         statistics.null_count = precision(Precision::Exact(nulls));
     }
     let no_nan = match primitive {
         PrimitiveType::Float | PrimitiveType::Double => metrics.nan_value_count(field.id) == Some(0),
         _ => true,
     };
-    let bound = |bytes: Option<&[u8]>| {
-        let value = Value::from_bytes(primitive, bytes?).ok().filter(|v| !v.is_nan())?;
+    let value = |bytes: Option<&[u8]>| Value::from_bytes(primitive, bytes?).ok().filter(|v| !v.is_nan());
+    let (lower, upper) = (value(metrics.lower_bound(field.id)), value(metrics.upper_bound(field.id)));
+    if let (Some(lower), Some(upper)) = (&lower, &upper)
+        && lower.compare(upper) != Some(Ordering::Less)
+        && lower.compare(upper) != Some(Ordering::Equal)
+    {
+        return statistics;
+    }
+    // Older writers of other formats rounded bounds.
+    let tight = exact && task.data_file.file_format == FileFormat::Parquet && is_tight(primitive);
+    let bound = |value: Option<Value>| {
+        let value = value?;
         let scalar = value_to_scalar(Some(&value), &field.field_type, data_type).ok()?;
-        Some(if exact && is_tight(primitive) { Precision::Exact(scalar) } else { Precision::Inexact(scalar) })
+        Some(if tight { Precision::Exact(scalar) } else { Precision::Inexact(scalar) })
     };
-    statistics.min_value = bound(metrics.lower_bound(field.id)).unwrap_or(Precision::Absent);
+    statistics.min_value = bound(lower).unwrap_or(Precision::Absent);
     // NaN is above every number here, but not in Iceberg's bounds.
     if no_nan {
-        statistics.max_value = bound(metrics.upper_bound(field.id)).unwrap_or(Precision::Absent);
+        statistics.max_value = bound(upper).unwrap_or(Precision::Absent);
     } else {
         // -NaN is below every number.
         statistics.min_value = Precision::Absent;

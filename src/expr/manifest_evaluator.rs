@@ -22,11 +22,6 @@ impl ManifestEvaluator {
         Self { projected, fields: spec.fields.len() }
     }
 
-    /// Whether it keeps whatever it is asked, so that asking is needless.
-    pub(crate) fn keeps_all(&self) -> bool {
-        matches!(self.projected, Predicate::True)
-    }
-
     /// Whether the manifest may list a file with a matching row.
     pub(crate) fn may_match(&self, manifest: &ManifestFile) -> bool {
         match &manifest.partitions {

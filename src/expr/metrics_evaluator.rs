@@ -94,11 +94,6 @@ impl MetricsEvaluator {
         Self { filter: columns(filter, schema) }
     }
 
-    /// Whether it keeps every file with rows, so that no metrics need be read.
-    pub(crate) fn keeps_all(&self) -> bool {
-        matches!(self.filter, Predicate::True)
-    }
-
     /// Whether the file may hold a matching row.
     pub(crate) fn may_match(&self, file: &ContentFile) -> bool {
         let mut leaf = |column: &Option<Column>| column.as_ref().and_then(|c| c.test(file));

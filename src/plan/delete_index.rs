@@ -216,8 +216,11 @@ fn may_share_key(
     scope: &dyn DeleteScope,
 ) -> Option<bool> {
     let field_type = scope.field_type(id)?;
-    // Bounds leave NaN out, and are not told by the sign of zero.
-    if matches!(field_type, PrimitiveType::Float | PrimitiveType::Double) || field_type.is_opaque() {
+    // Bounds leave NaN out, and are not told by the sign of zero; those of UUIDs may be of signed
+    // halves.
+    if matches!(field_type, PrimitiveType::Float | PrimitiveType::Double | PrimitiveType::Uuid)
+        || field_type.is_opaque()
+    {
         return None;
     }
     let nulls = |f: &ContentFile| f.metrics.null_value_count(id);
@@ -238,6 +241,10 @@ fn may_share_key(
         (bound(delete.metrics.lower_bound(id))?, bound(delete.metrics.upper_bound(id))?);
     let (data_lower, data_upper) =
         (bound(data.metrics.lower_bound(id))?, bound(data.metrics.upper_bound(id))?);
+    let contradict = |lower: &Value, upper: &Value| lower.compare(upper) == Some(Ordering::Greater);
+    if contradict(&delete_lower, &delete_upper) || contradict(&data_lower, &data_upper) {
+        return None;
+    }
     let apart = delete_upper.compare(&data_lower)? == Ordering::Less
         || data_upper.compare(&delete_lower)? == Ordering::Less;
     Some(!apart)

@@ -97,7 +97,9 @@ impl Evaluators {
         };
         for (i, entry) in manifest.entries.iter().enumerate().filter(|(_, e)| e.is_live()) {
             picked.live += 1;
-            if partition.is_some_and(|e| !e.may_match(&entry.data_file.partition)) {
+            // Deletes that name their data file apply whatever partition they were put into.
+            let by_path = entry.data_file.referenced_data_file.is_some();
+            if !by_path && partition.is_some_and(|e| !e.may_match(&entry.data_file.partition)) {
                 picked.skipped_by_partition += 1;
             } else if metrics.is_some_and(|e| !e.may_match(&entry.data_file)) {
                 picked.skipped_by_metrics += 1;

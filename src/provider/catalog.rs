@@ -66,6 +66,16 @@ impl NamespaceProvider {
     }
 }
 
+impl NamespaceProvider {
+    fn read_only(&self, verb: &str, table: &str) -> Error {
+        Error::unsupported(format!(
+            "catalog `{}` is read-only: can't {verb} `{}.{table}`",
+            self.catalog.name(),
+            self.namespace
+        ))
+    }
+}
+
 #[async_trait]
 impl SchemaProvider for NamespaceProvider {
     fn table_names(&self) -> Vec<String> {
@@ -86,6 +96,18 @@ impl SchemaProvider for NamespaceProvider {
         let Some((of, kind)) = MetadataTableKind::split(name) else { return Ok(None) };
         let Some(table) = self.load(of).await? else { return Ok(None) };
         Ok(Some(Arc::new(table.metadata_table(kind)?)))
+    }
+
+    fn register_table(
+        &self,
+        name: String,
+        _: Arc<dyn TableProvider>,
+    ) -> DfResult<Option<Arc<dyn TableProvider>>> {
+        Err(self.read_only("create", &name).into())
+    }
+
+    fn deregister_table(&self, name: &str) -> DfResult<Option<Arc<dyn TableProvider>>> {
+        Err(self.read_only("drop", name).into())
     }
 
     fn table_exist(&self, name: &str) -> bool {

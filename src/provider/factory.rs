@@ -63,6 +63,17 @@ impl IcebergTableFactory {
                  such as s3.endpoint"
             )));
         }
+        if let Some(key) = options.keys().find(|key| !StorageProperties::is_known(key)) {
+            return Err(Error::invalid(format!(
+                "unknown option `{key}`; the properties of stores are listed in the README, such as s3.endpoint, \
+                 s3.access-key-id, gcs.project-id or adls.account-name"
+            )));
+        }
+        if !command.table_partition_cols.is_empty() || !command.order_exprs.is_empty() {
+            return Err(Error::unsupported(
+                "PARTITIONED BY and WITH ORDER can't be given: an Iceberg table's metadata has them",
+            ));
+        }
         if !command.schema.fields().is_empty() {
             return Err(Error::unsupported(
                 "columns can't be given: an Iceberg table's metadata has them; leave the list out",

@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
@@ -210,6 +211,17 @@ impl TableProvider for IcebergTable {
             false => TableProviderFilterPushDown::Inexact,
         };
         Ok(filters.iter().map(answer).collect())
+    }
+
+    async fn insert_into(
+        &self,
+        _: &dyn Session,
+        _: Arc<dyn ExecutionPlan>,
+        _: InsertOp,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        Err(Error::unsupported("INSERT is not supported yet")
+            .context(format!("table {}", self.table.name()))
+            .into())
     }
 
     async fn delete_from(&self, _: &dyn Session, _: Vec<Expr>) -> DfResult<Arc<dyn ExecutionPlan>> {

@@ -24,7 +24,7 @@ use super::table_metadata::{MAIN_BRANCH, TableMetadata};
 /// The newest version of the format that is recognised.
 const MAX_FORMAT_VERSION: i32 = 4;
 /// What a gzip file may inflate to.
-const MAX_INFLATED: u64 = 1 << 30;
+const MAX_INFLATED: u64 = 512 << 20;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// How versions before 3 spell "no snapshot", for readers that require a number.
 const NO_SNAPSHOT: i64 = -1;

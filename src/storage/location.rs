@@ -279,9 +279,16 @@ pub(crate) fn split_scheme(location: &str) -> Option<(&str, &str)> {
     (is_name && (rest.starts_with("//") || no_authority && rest.starts_with('/'))).then_some((scheme, rest))
 }
 
-/// A location for a message: without a user and password in its authority.
+/// A location for a message: without a user and password in its authority, and without the query
+/// of an HTTP URL, which may be a signature.
 fn redact(location: &str) -> String {
     let Some((scheme, rest)) = split_scheme(location) else { return location.to_owned() };
+    let is_http = scheme.to_ascii_lowercase().starts_with("http");
+    let rest = match rest.find(['?', '#']) {
+        Some(at) if is_http => &rest[..at],
+        _ => rest,
+    };
+    let location = &format!("{scheme}:{rest}");
     let Some(rest) = rest.strip_prefix("//") else { return location.to_owned() };
     let (authority, path) = match rest.find('/') {
         Some(at) => rest.split_at(at),
@@ -289,7 +296,7 @@ fn redact(location: &str) -> String {
     };
     match authority.rsplit_once('@') {
         // `container@account` is no secret.
-        Some((user, host)) if user.contains(':') || scheme.to_ascii_lowercase().starts_with("http") => {
+        Some((user, host)) if user.contains(':') || is_http => {
             format!("{scheme}://***@{host}{path}")
         }
         _ => location.to_owned(),

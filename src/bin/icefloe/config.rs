@@ -47,7 +47,24 @@ impl CatalogConfig {
                 let warehouse = properties.remove("warehouse").ok_or_else(|| {
                     Error::invalid("property `warehouse`, a directory or a URL, is missing")
                 })?;
-                let options = OpenOptions::new().properties(StorageProperties::from_iter(properties));
+                let moved = match properties.remove("allow_moved_paths").as_deref() {
+                    None | Some("false") => false,
+                    Some("true") => true,
+                    Some(other) => {
+                        return Err(Error::invalid(format!(
+                            "property `allow_moved_paths` is true or false, not `{other}`"
+                        )));
+                    }
+                };
+                if let Some(unknown) = properties.keys().find(|key| !StorageProperties::is_known(key)) {
+                    return Err(Error::invalid(format!(
+                        "unknown property `{unknown}`; there are warehouse, allow_moved_paths and the \
+                         properties of stores, such as s3.endpoint"
+                    )));
+                }
+                let options = OpenOptions::new()
+                    .allow_moved_paths(moved)
+                    .properties(StorageProperties::from_iter(properties));
                 let catalog = FilesystemCatalog::new(name, &warehouse, options)?;
                 IcebergCatalogProvider::try_new(Arc::new(catalog)).await
             }

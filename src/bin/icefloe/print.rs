@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, StringBuilder};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringBuilder};
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::csv;
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::arrow::json::writer::{JsonArray, JsonFormat, LineDelimited, WriterBuilder as JsonBuilder};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::arrow::util::pretty::pretty_format_batches_with_options;
@@ -122,6 +123,36 @@ fn flat(batch: RecordBatch, options: &FormatOptions<'_>) -> Result<RecordBatch> 
     Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
 }
 
+/// The keys of JSON's objects are text: so are those of maps then, at any depth.
+fn with_text_keys(batch: RecordBatch) -> Result<RecordBatch> {
+    fn field(f: &FieldRef) -> FieldRef {
+        Arc::new(f.as_ref().clone().with_data_type(text_keys(f.data_type())))
+    }
+    fn text_keys(data_type: &DataType) -> DataType {
+        match data_type {
+            DataType::List(f) => DataType::List(field(f)),
+            DataType::LargeList(f) => DataType::LargeList(field(f)),
+            DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect()),
+            DataType::Map(entries, ordered) => {
+                let DataType::Struct(parts) = entries.data_type() else { return data_type.clone() };
+                let parts = parts.iter().enumerate().map(|(i, f)| match (i, f.data_type()) {
+                    (0, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => Arc::clone(f),
+                    (0, _) => Arc::new(f.as_ref().clone().with_data_type(DataType::Utf8)),
+                    _ => field(f),
+                });
+                let parts = DataType::Struct(parts.collect());
+                DataType::Map(Arc::new(entries.as_ref().clone().with_data_type(parts)), *ordered)
+            }
+            other => other.clone(),
+        }
+    }
+    let fields: Vec<FieldRef> = batch.schema().fields().iter().map(field).collect();
+    let columns = batch.columns().iter().zip(&fields).map(|(c, f)| cast(c, f.data_type()));
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
+}
+
 async fn json<F: JsonFormat, W: Write>(
     mut batches: Batches,
     out: &mut W,
@@ -136,7 +167,7 @@ async fn json<F: JsonFormat, W: Write>(
             before();
         }
         rows += batch.num_rows();
-        writer.write(&batch)?;
+        writer.write(&with_text_keys(batch)?)?;
     }
     writer.finish()?;
     Ok(rows)
@@ -157,6 +188,13 @@ mod tests {
             print_stream(stream, format, MaxRows(maxrows), &options, &mut out, || called += 1).await.unwrap();
         assert_eq!(called, 1);
         (String::from_utf8(out).unwrap(), rows)
+    }
+
+    #[tokio::test]
+    async fn json_of_maps_with_numbers_as_keys() {
+        let sql = "SELECT map([1], ['a']) AS m, [map([2], [3])] AS l";
+        let (json, rows) = printed(sql, Format::NdJson, 1).await;
+        assert_eq!((json.as_str(), rows), ("{\"m\":{\"1\":\"a\"},\"l\":[{\"2\":3}]}\n", 1));
     }
 
     const ROWS: &str = "SELECT * FROM (VALUES (1, 'a,b', [1, 2]), (2, NULL, NULL), (3, 'x\ty', [])) AS t (i, s, l) ORDER BY i";

@@ -308,3 +308,73 @@ async fn a_file_that_is_not_what_its_manifest_says_is_named() {
     let error = table.error("SELECT * FROM t").await;
     assert!(error.contains("data-0.parquet") && error.contains("not found"), "{error}");
 }
+
+#[tokio::test]
+async fn a_sort_order_is_declared_only_where_no_file_has_nulls() {
+    for nulls in [true, false] {
+        let mut table = TestTable::new(id_and_s());
+        table.sorted_by = Some(1);
+        for start in [0, 10, 20, 30, 40] {
+            let last = if nulls { None } else { Some(start + 2) };
+            let file = table.data(1, &[("id", Some(1), longs([Some(start), Some(start + 1), last]))]);
+            table.metrics(file, 1, i64::from(nulls), start, start + if nulls { 1 } else { 2 });
+        }
+        let context = table.session(false).await;
+        let plan = query(&context, "EXPLAIN SELECT * FROM t").await.unwrap().join("\n");
+        assert_eq!(plan.contains("output_ordering=[id"), !nulls, "{plan}");
+        let groups =
+            table.rows("SELECT id, count(*) FROM t GROUP BY id ORDER BY id DESC NULLS FIRST LIMIT 1").await;
+        assert_eq!(groups, [if nulls { "null 5" } else { "42 1" }]);
+        let first = table.rows("SELECT id FROM t ORDER BY id NULLS LAST LIMIT 4").await;
+        assert_eq!(first, if nulls { ["0", "1", "10", "11"] } else { ["0", "1", "2", "10"] });
+    }
+}
+
+#[tokio::test]
+async fn rows_with_nan_are_found() {
+    let mut table = TestTable::new(vec![NestedField::optional(1, "x", P::Double)]).row_group_size(3);
+    let x = Arc::new(arrow::array::Float64Array::from(vec![1.0, f64::NAN, 2.0, -0.0, 0.0, 7.0])) as ArrayRef;
+    table.data(1, &[("x", Some(1), x)]);
+    assert_eq!(table.rows("SELECT x FROM t WHERE x > 5 ORDER BY x").await, ["7.0", "NaN"]);
+    assert_eq!(table.rows("SELECT x FROM t WHERE x = 'NaN'").await, ["NaN"]);
+    assert_eq!(table.rows("SELECT x FROM t WHERE NOT (x <= 5) ORDER BY x").await, ["7.0", "NaN"]);
+    assert_eq!(table.rows("SELECT count(*) FROM t WHERE x <= 5").await, ["4"]);
+    assert_eq!(table.rows("SELECT count(*) FROM (SELECT x FROM t WHERE x <= 5 LIMIT 4)").await, ["4"]);
+    assert_eq!(table.rows("SELECT max(x), count(*) FROM t").await, ["NaN 6"]);
+}
+
+#[tokio::test]
+async fn row_ids_next_to_a_users_own_positions() {
+    let mut table = TestTable::new(vec![NestedField::optional(1, "_pos", P::Long)]);
+    table.format_version = 3;
+    table.data(1, &[("_pos", Some(1), longs([50, 60]))]);
+    assert_eq!(table.rows("SELECT _pos, _row_id FROM m ORDER BY 1").await, ["50 0", "60 1"]);
+}
+
+#[tokio::test]
+async fn a_type_that_is_not_the_tables_is_an_error() {
+    let floats = || Arc::new(Float32Array::from(vec![1.7, 2.2])) as ArrayRef;
+    let mut table = TestTable::new(id_and_s());
+    let file = table.data(1, &[("id", Some(1), floats())]);
+    let error = table.error("SELECT id FROM t").await;
+    for part in ["Float32", "long", "`id`", "data-0.parquet"] {
+        assert!(error.contains(part), "{part} in {error}");
+    }
+    // Nor are positions that are no whole numbers.
+    let mut table = TestTable::new(id_and_s());
+    table.data(1, &[("id", Some(1), longs([1, 2]))]);
+    table.raw_positions(2, file, floats());
+    let error = table.error("SELECT id FROM t").await;
+    assert!(error.contains("positions-1.parquet") && error.contains("`pos`"), "{error}");
+}
+
+#[tokio::test]
+async fn metrics_that_contradict_themselves_are_not_believed() {
+    for (nulls, lower, upper) in [(5, 1, 3), (0, 3, 1), (-1, 1, 3)] {
+        let mut table = TestTable::new(id_and_s());
+        let file = table.data(1, &[("id", Some(1), longs([1, 2, 3]))]);
+        table.metrics(file, 1, nulls, lower, upper);
+        let rows = table.rows("SELECT count(id), min(id), max(id) FROM t").await;
+        assert_eq!(rows, ["3 1 3"], "{nulls} {lower} {upper}");
+    }
+}

@@ -16,7 +16,7 @@ use crate::spec::{
     Codec, ContentFile, ContentType, DeletionVector, FieldId, FileFormat, ManifestContent,
     ManifestListWriter, ManifestListWriterOptions, ManifestWriter, ManifestWriterOptions, MetricMaps,
     Metrics, NestedField, PartitionSpec, PartitionValues, PrimitiveType, Schema, SchemaId, SequenceNumber,
-    SnapshotId, SpecId, Value,
+    SnapshotId, SortOrderId, SpecId, Value,
 };
 
 /// A column of a data file: its name there, its id (none: the file has no ids), its values.
@@ -38,6 +38,8 @@ pub(crate) struct TestTable {
     /// By position.
     pub(crate) specs: Vec<PartitionSpec>,
     pub(crate) properties: Vec<(&'static str, String)>,
+    /// The column that every data file is sorted by, nulls last.
+    pub(crate) sorted_by: Option<i32>,
     files: Vec<(ContentFile, i64)>,
     row_group_size: usize,
 }
@@ -50,6 +52,7 @@ impl TestTable {
             schemas: vec![Schema::new(SchemaId(0), fields, Vec::new()).unwrap()],
             specs: vec![PartitionSpec::default()],
             properties: Vec::new(),
+            sorted_by: None,
             files: Vec::new(),
             row_group_size: 1_000_000,
         }
@@ -136,6 +139,8 @@ impl TestTable {
     ) -> usize {
         let (path, rows) = self.parquet(&self.next_name("data", "parquet"), columns);
         let file = self.described(&path, ContentType::Data, FileFormat::Parquet, rows);
+        let sort_order_id = self.sorted_by.map(|_| SortOrderId(1));
+        let file = ContentFile { sort_order_id, ..file };
         self.files.push((ContentFile { spec_id: SpecId(spec), partition, ..file }, number));
         self.files.len() - 1
     }
@@ -165,6 +170,17 @@ impl TestTable {
         let (spec_id, partition) = (of.spec_id, of.partition.clone());
         let file = self.described(&path, ContentType::PositionDeletes, FileFormat::Parquet, rows);
         self.files.push((ContentFile { spec_id, partition, ..file }, number));
+    }
+
+    /// Adds a position delete file whose positions are what they are.
+    pub(crate) fn raw_positions(&mut self, number: i64, of: usize, positions: ArrayRef) {
+        let path = self.files[of].0.file_path.clone();
+        let paths = StringArray::from_iter_values((0..positions.len()).map(|_| &path));
+        let columns: [FileColumn; 2] =
+            [("file_path", Some(i32::MAX - 101), Arc::new(paths)), ("pos", Some(i32::MAX - 102), positions)];
+        let (path, rows) = self.parquet(&self.next_name("positions", "parquet"), &columns);
+        let file = self.described(&path, ContentType::PositionDeletes, FileFormat::Parquet, rows);
+        self.files.push((file, number));
     }
 
     /// Adds a deletion vector of a data file.
@@ -267,7 +283,7 @@ impl TestTable {
             "default-spec-id": self.specs.len() - 1,
             "partition-specs": self.specs.iter().map(PartitionSpec::to_json).collect::<Vec<_>>(),
             "last-partition-id": 1999, "default-sort-order-id": 0,
-            "sort-orders": [{"order-id": 0, "fields": []}],
+            "sort-orders": self.sort_orders(),
             "properties": self.properties.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
             "current-snapshot-id": 1, "refs": {"main": {"snapshot-id": 1, "type": "branch"}},
         });
@@ -280,6 +296,16 @@ impl TestTable {
         let path = self.dir.path().join("v1.metadata.json");
         std::fs::write(&path, metadata.to_string()).unwrap();
         path
+    }
+
+    fn sort_orders(&self) -> serde_json::Value {
+        let mut orders = vec![serde_json::json!({"order-id": 0, "fields": []})];
+        orders.extend(self.sorted_by.map(|id| {
+            serde_json::json!({"order-id": 1, "fields": [{
+                "transform": "identity", "source-id": id, "direction": "asc", "null-order": "nulls-last",
+            }]})
+        }));
+        orders.into()
     }
 
     /// The table as `t`, with its metadata columns as `m`, in a session that splits even small

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result, ResultExt};
 const MAGIC: &[u8; 4] = b"Obj\x01";
 
 /// No block may inflate to more than this many bytes; writers aim at 64 KB.
-const MAX_BLOCK: usize = 1 << 30;
+const MAX_BLOCK: usize = 256 << 20;
 
 /// How blocks are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
