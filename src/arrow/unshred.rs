@@ -114,7 +114,7 @@ impl<'a> Shredded<'a> {
         typed: Option<&'a ArrayRef>,
         nulls: Option<&'a NullBuffer>,
     ) -> Result<Self> {
-        let value = value.map(|v| to_binary(v)).transpose()?;
+        let value = value.map(to_binary).transpose()?;
         let value = value.and_then(|v| v.as_binary_opt::<i32>().cloned());
         Ok(Self { value, typed: typed.map(Typed::new).transpose()?, nulls })
     }
@@ -345,5 +345,236 @@ impl Scalars {
             },
         };
         push_scalar(out, &value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::variant::{VariantColumn, read_variants, variant_type};
+    use super::*;
+    use crate::spec::variant::push_json;
+    use ::arrow::array::{BinaryViewArray, Int64Array, StringArray, TimestampMicrosecondArray};
+    use ::arrow::datatypes::{Field, Fields};
+    use parquet_variant::{Variant, VariantBuilder};
+    use parquet_variant_compute::{VariantArray, json_to_variant, shred_variant, variant_to_json};
+    use proptest::prelude::*;
+    use serde_json::{Value as Json, json};
+
+    /// The rows as JSON; null for SQL's NULL, and `null` for the variant null.
+    fn rows(array: &dyn Array) -> Result<Vec<Option<String>>> {
+        let column = VariantColumn::new(array)?;
+        let row = |row| {
+            let Some((metadata, value)) = column.row(row)? else { return Ok(None) };
+            let mut text = String::new();
+            push_json(&mut text, &metadata, value)?;
+            // Nothing else lies in the bytes.
+            assert_eq!(exact_value(value)?.len(), value.len());
+            Ok(Some(text))
+        };
+        (0..column.len()).map(row).collect()
+    }
+
+    fn variants(rows: &[Option<Json>]) -> VariantArray {
+        let text = StringArray::from_iter(rows.iter().map(|r| r.as_ref().map(Json::to_string)));
+        json_to_variant(&(Arc::new(text) as ArrayRef)).unwrap()
+    }
+
+    fn shredded(array: &VariantArray, as_type: &DataType) -> StructArray {
+        shred_variant(array, as_type).unwrap().into_inner()
+    }
+
+    fn fields(fields: Vec<(&str, DataType)>) -> DataType {
+        DataType::Struct(fields.into_iter().map(|(n, t)| Field::new(n, t, true)).collect::<Fields>())
+    }
+
+    fn list(element: DataType) -> DataType {
+        DataType::new_list(element, true)
+    }
+
+    fn type_of(kind: usize) -> DataType {
+        let object = fields(vec![("a", DataType::Int64), ("c", list(DataType::Int64))]);
+        match kind {
+            0 => DataType::Int64,
+            1 => DataType::Utf8,
+            2 => list(DataType::Utf8),
+            3 => object,
+            4 => fields(vec![("b", object.clone()), ("d", DataType::Utf8)]),
+            _ => list(fields(vec![("a", object), ("b", list(list(DataType::Utf8)))])),
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Json> {
+        let leaf = prop_oneof![
+            Just(Json::Null),
+            any::<i32>().prop_map(Json::from),
+            prop::sample::select(vec![
+                "",
+                "x",
+                "long enough not to be a short string, which has at most 63 bytes"
+            ])
+            .prop_map(Json::from),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            let name = prop::sample::select(vec!["a", "b", "c", "d", "e"]);
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
+                prop::collection::hash_map(name, inner, 0..4)
+                    .prop_map(|m| m.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_shredded_is_whole_again(
+            values in prop::collection::vec(prop::option::of(any_json()), 1..6),
+            kind in 0_usize..6,
+        ) {
+            let whole = variants(&values);
+            let parts = shredded(&whole, &type_of(kind));
+            let read = read_variants(&parts).unwrap();
+            prop_assert_eq!(read.data_type(), &variant_type());
+            let parsed = |array: &dyn Array| -> Vec<Option<Json>> {
+                let rows = rows(array).unwrap().into_iter();
+                rows.map(|r| r.map(|text| serde_json::from_str(&text).unwrap())).collect()
+            };
+            prop_assert_eq!(&parsed(whole.inner()), &values);
+            prop_assert_eq!(&parsed(&parts), &values);
+            prop_assert_eq!(&parsed(&read), &values);
+            // And another implementation reads the same.
+            prop_assert!(VariantArray::try_new(&read).is_ok());
+            let theirs = variant_to_json(&read).unwrap();
+            let theirs = theirs.iter().map(|t| t.map(|t| serde_json::from_str::<Json>(t).unwrap()));
+            prop_assert!(theirs.eq(values));
+        }
+    }
+
+    /// A shredded column by hand.
+    fn parts(names: &[&str], value: Vec<Option<Variant<'_, '_>>>, typed: ArrayRef) -> StructArray {
+        let mut builder = VariantBuilder::new().with_field_names(names.iter().copied());
+        builder.append_value(());
+        let (metadata, _) = builder.finish();
+        let values: Vec<Option<Vec<u8>>> = value
+            .into_iter()
+            .map(|v| {
+                v.map(|v| {
+                    let mut builder = VariantBuilder::new().with_field_names(names.iter().copied());
+                    builder.append_value(v);
+                    builder.finish().1
+                })
+            })
+            .collect();
+        let metadata = BinaryViewArray::from_iter_values(std::iter::repeat_n(metadata, values.len()));
+        group(vec![
+            ("metadata", Arc::new(metadata)),
+            ("value", Arc::new(BinaryViewArray::from_iter(values))),
+            ("typed_value", typed),
+        ])
+    }
+
+    fn group(columns: Vec<(&str, ArrayRef)>) -> StructArray {
+        let fields: Fields =
+            columns.iter().map(|(n, a)| Field::new(*n, a.data_type().clone(), true)).collect();
+        StructArray::new(fields, columns.into_iter().map(|(_, a)| a).collect(), None)
+    }
+
+    fn texts(rows: &[&str]) -> Vec<Option<String>> {
+        rows.iter().map(|r| Some((*r).to_owned())).collect()
+    }
+
+    #[test]
+    fn every_typed_column_there_is() {
+        let micros = |zone: Option<&str>| {
+            Arc::new(TimestampMicrosecondArray::from(vec![1]).with_timezone_opt(zone)) as ArrayRef
+        };
+        let decimal = Decimal128Array::from(vec![150]).with_precision_and_scale(9, 2).unwrap();
+        for (array, expected) in [
+            (Arc::new(BooleanArray::from(vec![true])) as ArrayRef, "true"),
+            (Arc::new(PrimitiveArray::<Int8Type>::from(vec![-1])), "-1"),
+            (Arc::new(PrimitiveArray::<Int16Type>::from(vec![300])), "300"),
+            (Arc::new(PrimitiveArray::<Int32Type>::from(vec![70_000])), "70000"),
+            (Arc::new(Int64Array::from(vec![5_000_000_000])), "5000000000"),
+            (Arc::new(PrimitiveArray::<Float32Type>::from(vec![0.5])), "0.5"),
+            (Arc::new(PrimitiveArray::<Float64Type>::from(vec![0.1])), "0.1"),
+            (Arc::new(decimal), "1.50"),
+            (Arc::new(PrimitiveArray::<Date32Type>::from(vec![1])), "\"1970-01-02\""),
+            (Arc::new(PrimitiveArray::<Time64MicrosecondType>::from(vec![1])), "\"00:00:00.000001\""),
+            (micros(None), "\"1970-01-01T00:00:00.000001\""),
+            (micros(Some("UTC")), "\"1970-01-01T00:00:00.000001+00:00\""),
+            (
+                Arc::new(PrimitiveArray::<TimestampNanosecondType>::from(vec![1])),
+                "\"1970-01-01T00:00:00.000000001\"",
+            ),
+            (Arc::new(StringArray::from(vec!["x"])), "\"x\""),
+            (Arc::new(BinaryArray::from(vec![&b"\xff"[..]])), "\"/w==\""),
+            (
+                Arc::new(FixedSizeBinaryArray::try_from_iter([[7_u8; 16]].into_iter()).unwrap()),
+                "\"07070707-0707-0707-0707-070707070707\"",
+            ),
+        ] {
+            assert_eq!(rows(&parts(&[], vec![None], array)).unwrap(), texts(&[expected]));
+        }
+        let unsigned = Arc::new(::arrow::array::UInt8Array::from(vec![1]));
+        let error = rows(&parts(&[], vec![None], unsigned)).unwrap_err().to_string();
+        assert!(error.contains("UInt8"), "{error}");
+    }
+
+    #[test]
+    fn nulls_of_both_kinds_are_kept_apart() {
+        let typed = Arc::new(Int64Array::from(vec![Some(1), None, None, None]));
+        let all = parts(&[], vec![None, Some(Variant::Null), None, None], typed);
+        let nulls = NullBuffer::from(vec![true, true, false, true]);
+        let (fields, columns, _) = all.into_parts();
+        let all = StructArray::new(fields, columns, Some(nulls));
+        // What is missing although it must be there is the variant null.
+        let expected = vec![Some("1".to_owned()), Some("null".to_owned()), None, Some("null".to_owned())];
+        assert_eq!(rows(&all).unwrap(), expected);
+        let read = read_variants(&all).unwrap();
+        assert_eq!(rows(&read).unwrap(), expected);
+        // The same where nothing is shredded.
+        let value = BinaryViewArray::from_iter([Some(&[0x0c_u8, 5][..]), None]);
+        let metadata = BinaryViewArray::from_iter_values([[1_u8, 0, 0]; 2]);
+        let whole = group(vec![("metadata", Arc::new(metadata)), ("value", Arc::new(value))]);
+        assert_eq!(rows(&whole).unwrap(), texts(&["5", "null"]));
+    }
+
+    #[test]
+    fn parts_that_contradict_each_other() {
+        let both = parts(&[], vec![Some(Variant::from(1_i8))], Arc::new(Int64Array::from(vec![1])));
+        assert!(rows(&both).unwrap_err().to_string().contains("both"));
+        let object = |name: &str| {
+            let field = group(vec![("typed_value", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]);
+            Arc::new(group(vec![(name, Arc::new(field))])) as ArrayRef
+        };
+        let scalar = parts(&["a"], vec![Some(Variant::from(1_i8))], object("a"));
+        assert!(rows(&scalar).unwrap_err().to_string().contains("`value` is not"));
+        let unnamed = parts(&["b"], vec![None], object("a"));
+        assert!(rows(&unnamed).unwrap_err().to_string().contains("field name `a`"));
+        let typed = json!({"a": 2});
+        let twice = variants(&[Some(typed)]);
+        let twice = group(vec![
+            ("metadata", Arc::clone(twice.metadata_column())),
+            ("value", Arc::clone(twice.value_column())),
+            ("typed_value", object("a")),
+        ]);
+        assert!(rows(&twice).unwrap_err().to_string().contains("`a` twice"));
+        let bare = Arc::new(group(vec![("a", Arc::new(Int64Array::from(vec![1])) as ArrayRef)])) as ArrayRef;
+        assert!(rows(&parts(&["a"], vec![None], bare)).unwrap_err().to_string().contains("Int64"));
+        let cut = group(vec![
+            ("metadata", Arc::new(BinaryViewArray::from_iter_values([[1_u8, 0, 0]])) as ArrayRef),
+            ("value", Arc::new(BinaryViewArray::from_iter_values([[0x0c_u8]]))),
+            ("typed_value", Arc::new(Int64Array::from(vec![None]))),
+        ]);
+        assert!(rows(&cut).unwrap_err().to_string().contains("cut short"));
+    }
+
+    #[test]
+    fn what_holds_no_variants() {
+        let error = read_variants(&Int64Array::from(vec![1])).unwrap_err().to_string();
+        assert!(error.contains("Int64") && error.contains("variant"), "{error}");
+        let only = group(vec![("value", Arc::new(BinaryViewArray::from_iter_values([[0_u8]])) as ArrayRef)]);
+        assert!(read_variants(&only).is_err());
     }
 }

@@ -16,7 +16,9 @@ use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::planner::IdentNormalizer;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, TableAlias, TableFactor, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    Ident, ObjectName, Statement as SqlStatement, TableAlias, TableFactor, VisitorMut,
+};
 
 use super::parse::visit;
 use crate::error::Error;
@@ -27,38 +29,71 @@ use crate::provider::IcebergTable;
 /// `state` does.
 pub(super) async fn resolve(state: &mut SessionState, statement: &mut Statement) -> Result<()> {
     let normalizer = IdentNormalizer::new(state.config_options().sql_parser.enable_ident_normalization);
-    let mut names = Names { normalizer: &normalizer, found: HashSet::new() };
-    each_relation(statement, &mut names);
-    if names.found.is_empty() {
+    let mut candidates = HashSet::new();
+    each_table(statement, &mut |name, _| {
+        candidates.extend(parts(name, &normalizer).filter(|parts| is_candidate(parts)));
+    });
+    if candidates.is_empty() {
         return Ok(());
     }
     let mut dotted = HashMap::new();
-    for parts in names.found {
+    for parts in candidates {
         if let Some(name) = of_dotted(state, &parts).await? {
             dotted.insert(parts, name);
         }
     }
     let catalogs = Catalogs(Arc::clone(state.catalog_list()));
     state.register_catalog_list(Arc::new(catalogs));
-    if !dotted.is_empty() {
-        each_relation(statement, &mut Rewrite { normalizer: &normalizer, dotted });
-    }
+    each_table(statement, &mut |name, alias| {
+        let Some(parts) = parts(name, &normalizer) else { return };
+        let Some(found) = dotted.get(&parts) else { return };
+        *name = ObjectName::from(found.iter().map(|p| Ident::with_quote('"', p)).collect::<Vec<_>>());
+        // A table is called by the last part of its name.
+        if let (Some(alias @ None), Some(last)) = (alias, parts.last()) {
+            let name = Ident::with_quote('"', last);
+            *alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
+        }
+    });
     Ok(())
 }
 
-fn each_relation(statement: &mut Statement, visitor: &mut impl VisitorMut<Break = ()>) {
+/// Shows a visitor the tables that a statement reads or describes; not those that it makes, changes
+/// or drops.
+fn each_table(
+    statement: &mut Statement,
+    visitor: &mut dyn FnMut(&mut ObjectName, Option<&mut Option<TableAlias>>),
+) {
     let mut next = &mut *statement;
     while let Statement::Explain(explain) = next {
         next = &mut explain.statement;
     }
-    // The visitors never break off.
-    let _ = match next {
-        Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Relation(name) => visitor.pre_visit_relation(name),
-            CopyToSource::Query(_) => visit(next, visitor),
-        },
-        _ => visit(next, visitor),
-    };
+    if let Statement::CopyTo(copy) = next
+        && let CopyToSource::Relation(name) = &mut copy.source
+    {
+        visitor(name, None);
+    }
+    // It never breaks off.
+    let _ = visit(next, &mut Tables(visitor));
+}
+
+struct Tables<'a>(&'a mut dyn FnMut(&mut ObjectName, Option<&mut Option<TableAlias>>));
+
+impl VisitorMut for Tables<'_> {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, alias, args: None, .. } = factor {
+            (self.0)(name, Some(alias));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_statement(&mut self, statement: &mut SqlStatement) -> ControlFlow<()> {
+        if let SqlStatement::ExplainTable { table_name, .. } = statement {
+            (self.0)(table_name, None);
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// The name of a metadata table with its last dot as `$`; `None` if the parts don't name one.
@@ -93,56 +128,11 @@ fn parts(name: &ObjectName, normalizer: &IdentNormalizer) -> Option<Vec<String>>
     name.0.iter().map(|part| Some(normalizer.normalize(part.as_ident()?.clone()))).collect()
 }
 
-/// Collects the names that may mean metadata tables: few statements have any.
-struct Names<'a> {
-    normalizer: &'a IdentNormalizer,
-    found: HashSet<Vec<String>>,
-}
-
-impl VisitorMut for Names<'_> {
-    type Break = ();
-
-    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
-        if let Some(parts) = parts(relation, self.normalizer)
-            && let Some((last, before)) = parts.split_last()
-            && (last.contains('$') || !before.is_empty() && MetadataTableKind::parse(last).is_some())
-        {
-            self.found.insert(parts);
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-/// Puts `$` for the last dot.
-struct Rewrite<'a> {
-    normalizer: &'a IdentNormalizer,
-    dotted: HashMap<Vec<String>, Vec<String>>,
-}
-
-impl VisitorMut for Rewrite<'_> {
-    type Break = ();
-
-    /// Runs before the name in it is visited: a table is called by the last part of its name.
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Table { name, alias: alias @ None, .. } = factor
-            && let Some(parts) = parts(name, self.normalizer)
-            && self.dotted.contains_key(&parts)
-            && let Some(last) = parts.last()
-        {
-            let name = Ident::with_quote('"', last);
-            *alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
-        if let Some(parts) = parts(relation, self.normalizer)
-            && let Some(name) = self.dotted.get(&parts)
-        {
-            *relation = ObjectName::from(name.iter().map(|p| Ident::with_quote('"', p)).collect::<Vec<_>>());
-        }
-        ControlFlow::Continue(())
-    }
+/// Whether a name may be that of a metadata table: few are.
+fn is_candidate(parts: &[String]) -> bool {
+    parts.split_last().is_some_and(|(last, before)| {
+        last.contains('$') || !before.is_empty() && MetadataTableKind::parse(last).is_some()
+    })
 }
 
 /// Catalogs with metadata tables.
@@ -209,5 +199,101 @@ impl SchemaProvider for OneSchema {
     fn table_exist(&self, name: &str) -> bool {
         let of = MetadataTableKind::split(name).map(|(table, _)| table);
         self.0.table_exist(name) || of.is_some_and(|of| self.0.table_exist(of))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::FilesystemCatalog;
+    use crate::provider::IcebergCatalogProvider;
+    use crate::sql::IcebergSql;
+    use crate::table::OpenOptions;
+    use datafusion::arrow::array::AsArray;
+    use datafusion::arrow::datatypes::Int64Type;
+    use datafusion::dataframe::DataFrame;
+    use datafusion::prelude::SessionContext;
+
+    /// `testdata` as a catalog, with the namespace `tables`.
+    async fn session() -> SessionContext {
+        let context = SessionContext::new();
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata");
+        let moved = OpenOptions::new().allow_moved_paths(true);
+        let catalog = FilesystemCatalog::new("ice", root, moved).unwrap();
+        let provider = IcebergCatalogProvider::try_new(Arc::new(catalog)).await.unwrap();
+        context.register_catalog("ice", Arc::new(provider));
+        context
+    }
+
+    async fn number(frame: Result<DataFrame>) -> i64 {
+        let batches = frame.unwrap().collect().await.unwrap();
+        batches[0].column(0).as_primitive::<Int64Type>().value(0)
+    }
+
+    #[tokio::test]
+    async fn catalogs_have_them_whoever_asks() {
+        let context = session().await;
+        let sql = "SELECT count(*) FROM ice.tables.branches_tags$snapshots";
+        assert_eq!(number(context.sql(sql).await).await, 6);
+        assert_eq!(number(context.iceberg_sql(sql).await).await, 6);
+        let schema = context.catalog("ice").unwrap().schema("tables").unwrap();
+        for (name, exists) in [
+            ("branches_tags", true),
+            ("branches_tags$snapshots", true),
+            ("branches_tags$nothing", false),
+            ("nothing$snapshots", false),
+        ] {
+            assert_eq!(schema.table_exist(name), exists, "{name}");
+            assert_eq!(schema.table(name).await.unwrap().is_some(), exists, "{name}");
+            assert!(!schema.table_names().iter().any(|n| n.contains('$')));
+        }
+    }
+
+    #[tokio::test]
+    async fn dots_are_understood_below_every_default() {
+        let context = session().await;
+        for from in [
+            "ice.tables.branches_tags.snapshots",
+            "ICE.Tables.branches_tags.SNAPSHOTS s",
+            "\"ice\".\"tables\".\"branches_tags\".\"snapshots\"",
+            "ice.tables.branches_tags.snapshots WHERE snapshots.snapshot_id > 0",
+        ] {
+            assert_eq!(
+                number(context.iceberg_sql(&format!("SELECT count(*) FROM {from}")).await).await,
+                6,
+                "{from}"
+            );
+        }
+        let versioned =
+            "SELECT count(*) FROM ice.tables.rollback_time_travel.files VERSION AS OF 4462988853346703124";
+        assert_eq!(number(context.iceberg_sql(versioned).await).await, 1);
+        for set in ["default_catalog = 'ice'", "default_schema = 'tables'"] {
+            context.sql(&format!("SET datafusion.catalog.{set}")).await.unwrap();
+        }
+        for from in ["tables.branches_tags.snapshots", "branches_tags.snapshots", "branches_tags$snapshots"] {
+            assert_eq!(
+                number(context.iceberg_sql(&format!("SELECT count(*) FROM {from}")).await).await,
+                6,
+                "{from}"
+            );
+        }
+        // Neither the session nor its catalogs changed.
+        assert!(!context.state().catalog_list().is::<Catalogs>());
+        assert!(context.catalog("ice").unwrap().is::<IcebergCatalogProvider>());
+    }
+
+    #[tokio::test]
+    async fn unknown_names_are_not_found() {
+        let context = session().await;
+        for (from, want) in [
+            ("ice.tables.branches_tags.nothing", "Unsupported compound identifier"),
+            ("ice.tables.nothing.files", "Unsupported compound identifier"),
+            ("ice.tables.branches_tags$nothing", "there is no metadata table `nothing`"),
+            ("ice.tables.nothing$files", "not found"),
+            ("\"$files\"", "not found"),
+        ] {
+            let error = context.iceberg_sql(&format!("SELECT * FROM {from}")).await.unwrap_err();
+            assert!(error.to_string().contains(want), "{from}: {error}");
+        }
     }
 }

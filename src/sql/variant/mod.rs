@@ -1,6 +1,8 @@
 //! SQL functions over variants: `variant_to_json`, `variant_get` and `is_variant_null`.
 
 mod sql_type;
+#[cfg(test)]
+mod tests;
 mod typed;
 
 use std::sync::Arc;

@@ -287,6 +287,15 @@ async fn variants_are_structs_of_bytes() {
 }
 
 #[tokio::test]
+async fn shredded_variants_are_refused_by_name() {
+    let parts = ["metadata", "value", "typed_value"].map(|name| json!({"name": name, "type": "bytes"}));
+    let variant = json!({"type": "record", "name": "r", "logicalType": "variant", "fields": parts});
+    let file = file(json!([{"name": "x", "type": variant, "field-id": 1}]), &[]);
+    let e = error(&schema(vec![NestedField::optional(1, "wanted", crate::spec::Type::Variant)]), file).await;
+    assert!(e.contains("`wanted`") && e.contains("shredded avro variant"), "{e}");
+}
+
+#[tokio::test]
 async fn types_that_do_not_fit_name_the_field() {
     let list = NestedField::optional(1, "wanted", ListType::new(2, P::Int, false));
     let int = NestedField::optional(1, "wanted", P::Int);
