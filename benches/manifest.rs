@@ -2,6 +2,18 @@
 //! to inflate it, and against decoding it with other crates.
 //!
 //! `cargo bench --bench manifest`
+//!
+//! On two cores of a virtual machine, one used (2.8 MB, 5.0 MB inflated):
+//!
+//! | | time | of inflating |
+//! |---|---|---|
+//! | inflate only | 12.0 ms | 1.0 |
+//! | icefloe | 17.4 ms | 1.5 |
+//! | icefloe, and the bounds of one column | 17.9 ms | 1.5 |
+//! | arrow-avro into batches (59.3), not yet entries | 24.2 ms | 2.0 |
+//! | apache-avro into values (0.22), not yet entries | 98.0 ms | 8.2 |
+//!
+//! The decoder is our own for that, and because a file keeps its metrics without decoding them.
 
 #![allow(clippy::expect_used)]
 
