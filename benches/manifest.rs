@@ -2,6 +2,18 @@
 //! to inflate it, and against decoding it with other crates.
 //!
 //! `cargo bench --bench manifest`
+//!
+//! On two cores of a virtual machine, one used (2.8 MB, 5.0 MB inflated):
+//!
+//! | | time | of inflating |
+//! |---|---|---|
+//! | inflate only | 12.0 ms | 1.0 |
+//! | icefloe | 17.4 ms | 1.5 |
+//! | icefloe, and the bounds of one column | 17.9 ms | 1.5 |
+//! | arrow-avro into batches (59.3), not yet entries | 24.2 ms | 2.0 |
+//! | apache-avro into values (0.22), not yet entries | 98.0 ms | 8.2 |
+//!
+//! The decoder is our own for that, and because a file keeps its metrics without decoding them.
 
 #![allow(clippy::expect_used)]
 
@@ -53,7 +65,11 @@ fn decode(c: &mut Criterion) {
     group.bench_function("apache-avro into values", |b| {
         b.iter(|| {
             let reader = apache_avro::Reader::new(&bytes[..]).expect("a reader");
-            let rows = reader.map(|value| black_box(value.expect("a value"))).count();
+            let rows = reader
+                .inspect(|value| {
+                    black_box(value.as_ref().expect("a value"));
+                })
+                .count();
             assert_eq!(rows, ENTRIES);
         });
     });

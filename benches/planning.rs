@@ -4,6 +4,20 @@
 //! same cores.
 //!
 //! `cargo bench --bench planning`
+//!
+//! On a virtual machine with two cores, files on its disk's cache:
+//!
+//! | | 10,000 files | 100,000 files |
+//! |---|---|---|
+//! | inflate only | 9.6 ms | 94 ms |
+//! | cold, no filter | 28.5 ms | 145 ms |
+//! | cold, one day | 0.35 ms | 2.1 ms |
+//! | cold, metrics | 25.9 ms | 170 ms |
+//! | warm, no filter | 0.62 ms | 4.4 ms |
+//! | warm, one day | 0.03 ms | 0.07 ms |
+//! | warm, metrics | 1.8 ms | 19 ms |
+//!
+//! With 100 files a manifest, opening and reading the manifest's header is most of the work.
 
 #![allow(clippy::expect_used)]
 

@@ -1,4 +1,5 @@
 //! First-class Apache Iceberg tables for Apache DataFusion.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

@@ -114,7 +114,7 @@ impl<'a> Shredded<'a> {
         typed: Option<&'a ArrayRef>,
         nulls: Option<&'a NullBuffer>,
     ) -> Result<Self> {
-        let value = value.map(|v| to_binary(v)).transpose()?;
+        let value = value.map(to_binary).transpose()?;
         let value = value.and_then(|v| v.as_binary_opt::<i32>().cloned());
         Ok(Self { value, typed: typed.map(Typed::new).transpose()?, nulls })
     }

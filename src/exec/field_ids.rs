@@ -12,6 +12,7 @@ use std::sync::Arc;
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{FileMetaData, ParquetMetaData, RowGroupMetaData};
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type as ParquetType, TypePtr};
 
 use crate::error::{Error, Result};
@@ -94,7 +95,16 @@ impl FieldResolution {
             })
             .collect();
         let mut old = metadata.into_builder();
-        let column_index = old.take_column_index().filter(|_| !may_be_nan.contains(&true));
+        let column_index = old.take_column_index().map(|mut groups| {
+            for group in &mut groups {
+                for (index, may_be_nan) in group.iter_mut().zip(&may_be_nan) {
+                    if *may_be_nan {
+                        *index = ColumnIndexMetaData::NONE;
+                    }
+                }
+            }
+            groups
+        });
         let offset_index = old.take_offset_index();
         let row_groups = old.take_row_groups().into_iter();
         let row_groups = match may_be_nan.contains(&true) {

@@ -113,10 +113,11 @@ impl Reader {
             .context(format!("table {}", self.factory.table.name()))
     }
 
-    async fn load(&mut self, page_index: PageIndexPolicy) -> Result<ParquetMetaData, ParquetError> {
+    async fn load(&mut self) -> Result<ParquetMetaData, ParquetError> {
         let size = self.size;
         let loaded = ParquetMetaDataReader::new()
-            .with_page_index_policy(page_index)
+            // It mostly lies in the bytes that are read for the footer, and it is kept with it.
+            .with_page_index_policy(PageIndexPolicy::Optional)
             .with_prefetch_hint(Some(FOOTER_SIZE_HINT))
             .load_and_finish(Fetch(self), size)
             .await;
@@ -172,9 +173,8 @@ impl AsyncFileReader for Reader {
 
     fn get_metadata<'a>(
         &'a mut self,
-        options: Option<&'a ArrowReaderOptions>,
+        _: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, parquet::errors::Result<Arc<ParquetMetaData>>> {
-        let page_index = options.map_or(PageIndexPolicy::Skip, |o| o.column_index_policy());
         async move {
             let table = &self.factory.table;
             let cache = Arc::clone(table.cache());
@@ -186,7 +186,7 @@ impl AsyncFileReader for Reader {
             if let Some(found) = cache.footer(&key, fingerprint).await {
                 return Ok(found);
             }
-            let metadata = Arc::new(self.load(page_index).await?);
+            let metadata = Arc::new(self.load().await?);
             cache.keep_footer(key, fingerprint, Arc::clone(&metadata)).await;
             Ok(metadata)
         }

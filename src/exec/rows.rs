@@ -64,8 +64,7 @@ pub(crate) async fn open_rows(
     }
     let predicate = open.inner.filter();
     let exprs = projection.iter().map(|p| &p.expr).chain(predicate.iter());
-    let columns: HashSet<String> =
-        exprs.flat_map(|e| collect_columns(e)).map(|c| c.name().to_owned()).collect();
+    let columns: HashSet<String> = exprs.flat_map(collect_columns).map(|c| c.name().to_owned()).collect();
 
     let context = &open.context;
     let bytes = MetricBuilder::new(open.inner.metrics()).counter("bytes_scanned", open.partition);

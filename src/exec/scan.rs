@@ -73,7 +73,7 @@ pub(crate) struct ScanRequest<'a> {
 /// Builds the plan node that reads the files of `plan`.
 ///
 /// # Errors
-/// `Unsupported` for what can't be read yet (delete files, formats, types), named.
+/// `DataInvalid` where metadata contradicts itself; `Unsupported` for deletes that can't be applied.
 pub(crate) fn build_scan(
     request: &ScanRequest<'_>,
     plan: ScanPlan,

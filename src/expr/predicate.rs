@@ -212,6 +212,7 @@ impl Predicate {
     }
 
     /// The fields that it looks at, ascending, each once.
+    #[cfg(test)]
     pub(crate) fn field_ids(&self) -> Vec<FieldId> {
         let mut ids = Vec::new();
         self.for_each_leaf(&mut |l| ids.push(l.term.field_id));

@@ -51,7 +51,7 @@ impl Entries {
     }
 
     /// All entries.
-    pub(super) fn entries(table: &Table, snapshots: Vec<Arc<Snapshot>>) -> Result<Self> {
+    pub(super) fn listing(table: &Table, snapshots: Vec<Arc<Snapshot>>) -> Result<Self> {
         let columns: Vec<Column<ManifestEntry>> = vec![
             Column::int(0, "status", |e: &ManifestEntry| match e.status {
                 ManifestStatus::Existing => 0,

@@ -1,4 +1,5 @@
 //! The shell: SQL over Iceberg tables, from a terminal, a script or the command line.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod args;
 mod commands;

@@ -164,7 +164,7 @@ async fn session(dir: &Path) -> SessionContext {
         manifest.add(file, None).unwrap();
     }
     let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
-    let (bytes, mut described) = manifest.finish(&path("m.avro")).unwrap();
+    let (bytes, mut described) = manifest.finish(path("m.avro")).unwrap();
     std::fs::write(path("m.avro"), bytes).unwrap();
     described.sequence_number = SequenceNumber(1);
     described.min_sequence_number = SequenceNumber(1);
