@@ -136,8 +136,15 @@ impl IcebergTable {
     fn is_exact(&self, filter: &Expr) -> bool {
         let converted = to_predicate(filter, self.read_schema());
         let specs = &self.table.metadata().partition_specs;
+        let schema = self.read_schema();
         converted.exact
-            && specs.values().all(|spec| decided_by_partition(&converted.predicate, spec, self.read_schema()))
+            && specs.iter().all(|(id, spec)| {
+                // Tuples have the table's types; an older schema may have had others, and values
+                // of different types decide nothing.
+                let same_types =
+                    self.table.partition_type(*id).is_ok_and(|t| *t == spec.partition_type(schema));
+                same_types && decided_by_partition(&converted.predicate, spec, schema)
+            })
     }
 
     async fn plan(

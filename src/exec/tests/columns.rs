@@ -9,10 +9,11 @@ use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
 
 use super::table::{TestTable, id_and_s, longs, query, strings};
+use crate::IcebergTable;
 use crate::arrow::FIELD_ID_KEY;
 use crate::spec::{
-    FieldId, ListType, NestedField, PartitionField, PartitionSpec, PrimitiveType as P, SpecId, StructType,
-    Transform, Value,
+    FieldId, ListType, NestedField, PartitionField, PartitionSpec, PrimitiveType as P, SnapshotId,
+    SnapshotSelector, SpecId, StructType, Transform, Value,
 };
 
 fn field(name: &str, id: i32, t: DataType) -> Field {
@@ -376,5 +377,44 @@ async fn metrics_that_contradict_themselves_are_not_believed() {
         table.metrics(file, 1, nulls, lower, upper);
         let rows = table.rows("SELECT count(id), min(id), max(id) FROM t").await;
         assert_eq!(rows, ["3 1 3"], "{nulls} {lower} {upper}");
+    }
+}
+
+#[tokio::test]
+async fn an_older_schema_is_filtered_right_although_partition_values_were_promoted() {
+    for transform in [Transform::Identity, Transform::Truncate(2)] {
+        let mut table = TestTable::new(vec![NestedField::optional(1, "id", P::Int)]);
+        table.specs.push(PartitionSpec {
+            spec_id: SpecId(1),
+            fields: vec![PartitionField {
+                source_ids: vec![FieldId(1)],
+                field_id: FieldId(1000),
+                name: "p".to_owned(),
+                transform: transform.clone(),
+                extra: Default::default(),
+            }],
+        });
+        for id in [-6, 2, 4] {
+            let ids = Arc::new(Int32Array::from(vec![id])) as ArrayRef;
+            table.data_in(1, 1, vec![Some(Value::Int(id))], &[("id", Some(1), ids)]);
+        }
+        table.evolve(vec![NestedField::optional(1, "id", P::Long)]);
+        table.snapshot_schema = Some(0);
+        let context = table.session(false).await;
+        let now = IcebergTable::open(table.commit().to_str().unwrap()).await.unwrap();
+        let then = now.at(&SnapshotSelector::Id(SnapshotId(1))).unwrap();
+        context.register_table("then", Arc::new(then)).unwrap();
+        for name in ["t", "then"] {
+            for (filter, expected) in [
+                ("id >= 2", vec!["2", "4"]),
+                ("id BETWEEN 2 AND 0", vec![]),
+                ("id = 2", vec!["2"]),
+                ("id < 0", vec!["-6"]),
+                ("id IN (4, 5)", vec!["4"]),
+            ] {
+                let sql = format!("SELECT id FROM {name} WHERE {filter} ORDER BY id");
+                assert_eq!(query(&context, &sql).await.unwrap(), expected, "{transform} {sql}");
+            }
+        }
     }
 }

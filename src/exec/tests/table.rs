@@ -38,6 +38,8 @@ pub(crate) struct TestTable {
     /// By position.
     pub(crate) specs: Vec<PartitionSpec>,
     pub(crate) properties: Vec<(&'static str, String)>,
+    /// The schema that the snapshot was made with; the current one unless given.
+    pub(crate) snapshot_schema: Option<i32>,
     /// The column that every data file is sorted by, nulls last.
     pub(crate) sorted_by: Option<i32>,
     files: Vec<(ContentFile, i64)>,
@@ -52,6 +54,7 @@ impl TestTable {
             schemas: vec![Schema::new(SchemaId(0), fields, Vec::new()).unwrap()],
             specs: vec![PartitionSpec::default()],
             properties: Vec::new(),
+            snapshot_schema: None,
             sorted_by: None,
             files: Vec::new(),
             row_group_size: 1_000_000,
@@ -272,7 +275,7 @@ impl TestTable {
         let mut snapshot = serde_json::json!({
             "snapshot-id": 1, "sequence-number": last, "timestamp-ms": 1_700_000_000_000_i64,
             "manifest-list": list_path.to_str().unwrap(), "summary": {"operation": "append"},
-            "schema-id": current.schema_id.0,
+            "schema-id": self.snapshot_schema.unwrap_or(current.schema_id.0),
         });
         let mut metadata = serde_json::json!({
             "format-version": self.format_version, "table-uuid": "11111111-2222-3333-4444-555555555555",
