@@ -15,6 +15,8 @@ pub mod spec;
 pub mod sql;
 pub mod storage;
 pub mod table;
+pub mod transaction;
+pub mod write;
 
 pub use error::{Error, ErrorKind, Result, ResultExt};
 pub use exec::METADATA_COLUMNS;

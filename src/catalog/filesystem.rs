@@ -119,7 +119,7 @@ impl Catalog for FilesystemCatalog {
 
     async fn load_table(&self, table: &TableIdent) -> Result<Table> {
         let directory = self.table_directory(table)?;
-        let options = self.options.clone().name(format!("{}.{table}", self.name));
+        let options = self.options.clone().name(format!("{}.{table}", self.name)).identifier(table.clone());
         Table::open_directory(directory, &options).await
     }
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt};
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 
 pub(crate) use location::split_scheme;
 pub use location::{Location, StoreKey, StoreKind};
@@ -233,6 +233,41 @@ impl Storage {
         let mut entries: Vec<_> = dirs.chain(files).filter(|e| !e.name.is_empty()).collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
+    }
+
+    /// Writes a whole file, over one that is there.
+    ///
+    /// # Errors
+    /// `Io`: the file may or may not have been written.
+    pub async fn write(&self, location: &Location, bytes: Bytes) -> Result<()> {
+        self.put(location, bytes, PutMode::Overwrite).await
+    }
+
+    /// Writes a whole file if none is there: of several that try, one succeeds.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if there is one; `Unsupported` if the store can't promise that; `Io`: the
+    /// file may or may not have been written.
+    pub async fn write_new(&self, location: &Location, bytes: Bytes) -> Result<()> {
+        self.put(location, bytes, PutMode::Create).await
+    }
+
+    async fn put(&self, location: &Location, bytes: Bytes, mode: PutMode) -> Result<()> {
+        let (store, path) = self.store_of(location)?;
+        let put = store.put_opts(&path, bytes.into(), PutOptions { mode, ..PutOptions::default() }).await;
+        put.map(drop).map_err(|e| self.error("write", location, e))
+    }
+
+    /// Removes a file; one that is not there is no error.
+    ///
+    /// # Errors
+    /// `Io`: the file may or may not have been removed.
+    pub async fn delete(&self, location: &Location) -> Result<()> {
+        let (store, path) = self.store_of(location)?;
+        match store.delete(&path).await {
+            Err(object_store::Error::NotFound { .. }) => Ok(()),
+            deleted => deleted.map_err(|e| self.error("remove", location, e)),
+        }
     }
 
     /// Turns the error of a store into one of ours, which names the file and holds no secret.

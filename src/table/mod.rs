@@ -1,6 +1,7 @@
 //! Tables: metadata files, the paths in them, and their manifests.
 
 mod cache;
+mod identifier;
 mod manifests;
 mod metadata_file;
 mod open;
@@ -16,6 +17,7 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 
 pub use cache::MetadataCache;
+pub use identifier::{Namespace, TableIdent};
 pub use open::OpenOptions;
 
 use crate::error::Result;
@@ -99,6 +101,11 @@ impl Table {
     /// What it is called in errors.
     pub fn name(&self) -> &str {
         &self.0.name
+    }
+
+    /// Its name in its catalog; `None` if it was opened by its location.
+    pub fn identifier(&self) -> Option<&TableIdent> {
+        self.0.options.identifier.as_ref()
     }
 
     /// Everything that its metadata file says.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::cache::MetadataCache;
-use super::{Table, metadata_file};
+use super::{Table, TableIdent, metadata_file};
 use crate::error::{Error, Result, ResultExt};
 use crate::storage::{Location, Storage, StorageProperties};
 
@@ -15,6 +15,7 @@ pub struct OpenOptions {
     storage: Option<Storage>,
     cache: Option<Arc<MetadataCache>>,
     name: Option<String>,
+    pub(super) identifier: Option<TableIdent>,
 }
 
 impl OpenOptions {
@@ -55,6 +56,12 @@ impl OpenOptions {
     /// What the table is called in errors; its location unless given.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
+        self
+    }
+
+    /// The name that the table's catalog has for it; commits go by that.
+    pub fn identifier(mut self, identifier: TableIdent) -> Self {
+        self.identifier = Some(identifier);
         self
     }
 

@@ -1,0 +1,1 @@
+//! Data and delete files, written with everything that readers prune by.
