@@ -5,6 +5,7 @@ pub mod fault;
 mod location;
 mod properties;
 mod stores;
+mod tree;
 
 use std::collections::HashMap;
 use std::fmt;
