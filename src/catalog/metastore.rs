@@ -200,7 +200,10 @@ async fn commit_all<M: Metastore>(store: &M, commits: &[TableCommit]) -> Result<
         Written::settle(file, &storage, &swapped).await;
     }
     swapped?;
-    tables.into_iter().map(|(ident, metadata, location)| table_of(store, &ident, metadata, &location)).collect()
+    tables
+        .into_iter()
+        .map(|(ident, metadata, location)| table_of(store, &ident, metadata, &location))
+        .collect()
 }
 
 async fn list<M: Metastore>(store: &M, namespace: &Namespace, kind: EntryKind) -> Result<Vec<TableIdent>> {
@@ -265,7 +268,9 @@ impl<M: Metastore> Catalog for M {
         remove: Vec<String>,
     ) -> Result<()> {
         if let Some(both) = remove.iter().find(|name| set.contains_key(*name)) {
-            return Err(Error::invalid(format!("property `{both}` is both set and removed")).context(self.place()));
+            return Err(
+                Error::invalid(format!("property `{both}` is both set and removed")).context(self.place())
+            );
         }
         self.existing_namespace(namespace).await.context(|| self.place())?;
         self.change_namespace(namespace, set, remove).await.context(|| self.place())

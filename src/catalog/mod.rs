@@ -1,7 +1,13 @@
 //! Catalogs: from a table's name to the table, and the swap that commits to it.
 
+mod commit;
 mod filesystem;
+mod memory;
+mod metastore;
+mod placement;
+mod purge;
 mod requests;
+mod views;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -10,6 +16,7 @@ use async_trait::async_trait;
 
 pub use crate::table::{Namespace, TableIdent};
 pub use filesystem::FilesystemCatalog;
+pub use memory::MemoryCatalog;
 pub use requests::{TableCommit, TableCreation, View, ViewCreation};
 
 use crate::error::{Error, ErrorKind, Result};

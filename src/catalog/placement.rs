@@ -119,7 +119,9 @@ impl TableDefaults {
 pub(crate) fn spelled(location: &str) -> Result<String> {
     let parsed = Location::parse(location)?;
     Ok(match split_scheme(location) {
-        Some((scheme, _)) if !matches!(scheme, "file" | "memory") => location.trim_end_matches('/').to_owned(),
+        Some((scheme, _)) if !matches!(scheme, "file" | "memory") => {
+            location.trim_end_matches('/').to_owned()
+        }
         _ => {
             let canonical = parsed.to_string();
             canonical.strip_suffix('/').unwrap_or(&canonical).to_owned()
@@ -178,7 +180,8 @@ mod tests {
     #[test]
     fn no_two_names_share_a_place_or_leave_it() {
         let placement = Placement::new("/wh", OpenOptions::new()).unwrap();
-        let names = ["..", ".", "%2E", "a/b", "a%2Fb", "a\\b", "a?b", "a#1", "a b", "ü", "a.b", "\u{1}", "'\""];
+        let names =
+            ["..", ".", "%2E", "a/b", "a%2Fb", "a\\b", "a?b", "a#1", "a b", "ü", "a.b", "\u{1}", "'\""];
         let locations: std::collections::BTreeSet<_> = names
             .iter()
             .map(|name| {
@@ -195,7 +198,8 @@ mod tests {
 
     #[test]
     fn defaults_and_overrides() {
-        let properties = map(&[("table-default.a", "1"), ("table-default.b", "1"), ("table-override.c", "1")]);
+        let properties =
+            map(&[("table-default.a", "1"), ("table-default.b", "1"), ("table-override.c", "1")]);
         let applied = TableDefaults::new(&properties).apply(map(&[("b", "2"), ("c", "2"), ("d", "2")]));
         assert_eq!(applied, map(&[("a", "1"), ("b", "2"), ("c", "1"), ("d", "2")]));
     }

@@ -87,7 +87,8 @@ impl Storage {
     /// `ValidationFailed` if something is in it, `NotFound` if it does not exist, `Io`.
     pub async fn remove_empty_dir(&self, directory: &Location) -> Result<()> {
         let missing = || Error::not_found(format!("directory `{directory}` does not exist"));
-        let full = || Error::new(ErrorKind::ValidationFailed, format!("directory `{directory}` is not empty"));
+        let full =
+            || Error::new(ErrorKind::ValidationFailed, format!("directory `{directory}` is not empty"));
         if directory.kind() == StoreKind::File {
             let path = local(directory)?;
             return match blocking(move || std::fs::remove_dir(path)).await? {

@@ -104,7 +104,10 @@ mod tests {
             next_metadata_location("s3a://b/t/", &properties(list), previous).unwrap()
         };
         let first = next(None, &[]);
-        assert!(first.starts_with("s3a://b/t/metadata/00000-") && first.ends_with(".metadata.json"), "{first}");
+        assert!(
+            first.starts_with("s3a://b/t/metadata/00000-") && first.ends_with(".metadata.json"),
+            "{first}"
+        );
         assert_ne!(first, next(None, &[]));
         assert!(next(Some(&first), &[]).starts_with("s3a://b/t/metadata/00001-"));
         assert!(next(Some("x/00041-a.gz.metadata.json"), &[]).contains("/00042-"));
