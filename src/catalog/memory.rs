@@ -188,3 +188,17 @@ impl Metastore for MemoryCatalog {
         Ok(there && state.entries.remove(ident).is_some())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::catalog::suite::{self, Can, Subject};
+
+    async fn subject() -> Option<Subject> {
+        Some(Subject::new(Arc::new(MemoryCatalog::new("mem").unwrap()), Can::EVERYTHING))
+    }
+
+    suite::cases!(subject);
+}

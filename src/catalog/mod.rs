@@ -7,6 +7,8 @@ mod metastore;
 mod placement;
 mod purge;
 mod requests;
+#[cfg(test)]
+pub(crate) mod suite;
 mod views;
 
 use std::collections::BTreeMap;
