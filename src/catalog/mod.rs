@@ -1,12 +1,17 @@
 //! Catalogs: from a table's name to the table, and the swap that commits to it.
 
+#[cfg(feature = "catalog-sql")]
+pub(crate) mod background;
 mod commit;
 mod filesystem;
+mod hadoop;
 mod memory;
 mod metastore;
 mod placement;
 mod purge;
 mod requests;
+#[cfg(feature = "catalog-sql")]
+mod sql;
 #[cfg(test)]
 pub(crate) mod suite;
 mod views;
@@ -20,6 +25,8 @@ pub use crate::table::{Namespace, TableIdent};
 pub use filesystem::FilesystemCatalog;
 pub use memory::MemoryCatalog;
 pub use requests::{TableCommit, TableCreation, View, ViewCreation};
+#[cfg(feature = "catalog-sql")]
+pub use sql::SqlCatalog;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::Table;

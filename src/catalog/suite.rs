@@ -390,7 +390,10 @@ pub(crate) async fn tables_keep_what_they_were_created_with(s: &Subject) {
             metadata.current_schema().fields().iter().map(|f| (f.id.0, f.name.as_str())).collect();
         assert_eq!(names, [(1, "id"), (2, "data")]);
         let spec = &metadata.default_spec().fields;
-        assert_eq!((spec.len(), &spec[0].source_ids, &spec[0].transform), (1, &vec![FieldId(1)], &Transform::Bucket(4)));
+        assert_eq!(
+            (spec.len(), &spec[0].source_ids, &spec[0].transform),
+            (1, &vec![FieldId(1)], &Transform::Bucket(4))
+        );
         assert_eq!(metadata.default_sort_order().fields[0].source_ids, [FieldId(2)]);
         assert_eq!(metadata.properties["owner"], "it's \"me\"");
         assert_eq!(metadata.properties["ü"], "日本");
@@ -536,7 +539,10 @@ pub(crate) async fn every_requirement_counts(s: &Subject) {
     let uuid = created.metadata().table_uuid.unwrap();
     let no_main = TableRequirement::RefSnapshotId { name: MAIN_BRANCH.into(), snapshot_id: None };
     let base = s.commit_if(&t, vec![TableRequirement::Uuid(uuid), no_main.clone()], updates).await.unwrap();
-    let at = |name: &str, id| TableRequirement::RefSnapshotId { name: name.into(), snapshot_id: Some(SnapshotId(id)) };
+    let at = |name: &str, id| TableRequirement::RefSnapshotId {
+        name: name.into(),
+        snapshot_id: Some(SnapshotId(id)),
+    };
     for wrong in [
         TableRequirement::Uuid(Uuid::new_v4()),
         no_main,
@@ -609,10 +615,13 @@ pub(crate) async fn writers_at_the_same_time(s: &Subject) {
                 loop {
                     let table = catalog.load_table(&t).await.unwrap();
                     // What was seen decides what is written, so a lost update would show.
-                    let seen: usize = table.metadata().properties.get("count").map_or(0, |n| n.parse().unwrap());
+                    let seen: usize =
+                        table.metadata().properties.get("count").map_or(0, |n| n.parse().unwrap());
                     let count = (seen + 1).to_string();
-                    let update =
-                        map(&[("count", count.as_str()), (format!("w{writer}.{commit}").as_str(), count.as_str())]);
+                    let update = map(&[
+                        ("count", count.as_str()),
+                        (format!("w{writer}.{commit}").as_str(), count.as_str()),
+                    ]);
                     // Nothing but the branch says that somebody else was here.
                     let main = table.metadata().refs.get(MAIN_BRANCH).map(|r| r.snapshot_id);
                     let id = i64::try_from(seen).unwrap() + 1;
@@ -622,7 +631,8 @@ pub(crate) async fn writers_at_the_same_time(s: &Subject) {
                         TableUpdate::SetSnapshotRef { name: MAIN_BRANCH.into(), reference: branch(id) },
                         TableUpdate::SetProperties(update),
                     ];
-                    let main = TableRequirement::RefSnapshotId { name: MAIN_BRANCH.into(), snapshot_id: main };
+                    let main =
+                        TableRequirement::RefSnapshotId { name: MAIN_BRANCH.into(), snapshot_id: main };
                     let commit = TableCommit { table: t.clone(), requirements: vec![main], updates };
                     match catalog.commit_table(commit).await {
                         Ok(_) => break,
@@ -640,8 +650,11 @@ pub(crate) async fn writers_at_the_same_time(s: &Subject) {
     let table = s.load(&t).await;
     let properties = &table.metadata().properties;
     assert_eq!(properties["count"], (WRITERS * COMMITS).to_string());
-    let counts: BTreeSet<&str> =
-        properties.iter().filter(|(name, _)| name.starts_with('w') && !name.starts_with("write.")).map(|(_, v)| v.as_str()).collect();
+    let counts: BTreeSet<&str> = properties
+        .iter()
+        .filter(|(name, _)| name.starts_with('w') && !name.starts_with("write."))
+        .map(|(_, v)| v.as_str())
+        .collect();
     assert_eq!(counts.len(), WRITERS * COMMITS);
     assert_eq!(table.metadata().snapshots.len(), WRITERS * COMMITS);
     if s.can.show_files && s.can.clean_up {
@@ -660,7 +673,9 @@ pub(crate) async fn creators_at_the_same_time(s: &Subject) {
     for done in (0..8).map(creator).collect::<Vec<_>>() {
         match done.await.unwrap() {
             Ok(table) => created.push(table),
-            Err(e) => assert!(matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::CommitConflict), "{e}"),
+            Err(e) => {
+                assert!(matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::CommitConflict), "{e}")
+            }
         }
     }
     assert_eq!(created.len(), 1);
@@ -724,8 +739,8 @@ pub(crate) async fn several_tables_at_once(s: &Subject) {
 pub(crate) async fn odd_names(s: &Subject) {
     let (c, ns) = (&s.catalog, s.namespace().await);
     let mut odd = vec![
-        "a b", "ü", "日本", "😀", "100%", "a%20b", "%2F", "it's", "\"q\"", "a.b", "a+b", "a&b=c", "[x]", "UPPER",
-        "upper", "_", "__", "a;b", "--", "metadata", "data", "0",
+        "a b", "ü", "日本", "😀", "100%", "a%20b", "%2F", "it's", "\"q\"", "a.b", "a+b", "a&b=c", "[x]",
+        "UPPER", "upper", "_", "__", "a;b", "--", "metadata", "data", "0",
     ];
     if s.can.slashes {
         odd.extend(["a/b", "a\\b", "..", ".", "a?b", "c#1"]);
@@ -770,7 +785,8 @@ pub(crate) async fn odd_names(s: &Subject) {
 }
 
 fn view(sql: &str) -> ViewCreation {
-    let representation = |dialect: &str| ViewRepresentation { sql: sql.to_owned(), dialect: dialect.to_owned() };
+    let representation =
+        |dialect: &str| ViewRepresentation { sql: sql.to_owned(), dialect: dialect.to_owned() };
     ViewCreation {
         schema: schema(),
         representations: vec![representation("spark"), representation("datafusion")],
@@ -883,7 +899,8 @@ pub(crate) async fn metadata_files_are_logged_and_removed(s: &Subject) {
     let (c, ns) = (&s.catalog, s.namespace().await);
     let t = ident(&ns, "t");
     let properties = map(&[("write.metadata.compression-codec", "gzip")]);
-    let first = c.create_table(&t, TableCreation { properties, ..TableCreation::new(schema()) }).await.unwrap();
+    let first =
+        c.create_table(&t, TableCreation { properties, ..TableCreation::new(schema()) }).await.unwrap();
     let mut files = vec![first.metadata_location().to_string()];
     for i in 0..4 {
         let table = s.commit(&t, vec![set("i", &i.to_string())]).await.unwrap();
