@@ -2,6 +2,8 @@
 
 mod filesystem;
 mod requests;
+#[cfg(feature = "catalog-rest")]
+mod rest;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -11,6 +13,8 @@ use async_trait::async_trait;
 pub use crate::table::{Namespace, TableIdent};
 pub use filesystem::FilesystemCatalog;
 pub use requests::{TableCommit, TableCreation, View, ViewCreation};
+#[cfg(feature = "catalog-rest")]
+pub use rest::RestCatalog;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::Table;

@@ -136,6 +136,21 @@ impl Client {
         Ok(Self { http, headers, auth, properties: properties.clone(), retries, idempotent })
     }
 
+    /// The client for the requests after the first, with what the server configured. A token that
+    /// was got is used further, unless it is now to be had in another way.
+    pub(super) fn configured(self, merged: &Properties, idempotent: bool) -> Result<Self> {
+        let mut next = Self::new(merged, idempotent)?;
+        if Auth::is_same(&self.properties, merged) {
+            next.auth = self.auth;
+        }
+        Ok(next)
+    }
+
+    /// Refuses to send secrets to a place that the server named, if others could read them.
+    pub(super) fn check_destination(&self, url: &Url) -> Result<()> {
+        check_transport(url, &self.properties)
+    }
+
     /// The token for one table, of the configuration that the server gives for it.
     pub(super) async fn table_token(&self, config: &Properties) -> Result<Option<TableToken>> {
         self.auth.table_token(config).await
@@ -153,9 +168,10 @@ impl Client {
         let repeatable = !changes || request.method == Method::DELETE || key.is_some();
         let (mut attempt, mut renewed, mut unclear) = (0, false, false);
         loop {
-            let (outcome, sent) = self.attempt(request, key.as_deref()).await.map_err(|e| {
-                e.context(format!("cannot {}", request.what))
-            })?;
+            let (outcome, sent) = self
+                .attempt(request, key.as_deref())
+                .await
+                .map_err(|e| e.context(format!("cannot {}", request.what)))?;
             let (again, retry_after, message) = match &outcome {
                 Outcome::Reply(_) => (false, None, String::new()),
                 Outcome::Failure(failure, retry_after) => {
@@ -203,7 +219,11 @@ impl Client {
                 Outcome::Failure(failure, _)
                     if unclear && request.method == Method::DELETE && failure.status == 404 =>
                 {
-                    Ok(Reply { status: StatusCode::NO_CONTENT, headers: HeaderMap::new(), body: Bytes::new() })
+                    Ok(Reply {
+                        status: StatusCode::NO_CONTENT,
+                        headers: HeaderMap::new(),
+                        body: Bytes::new(),
+                    })
                 }
                 // A conflict may well be with what an earlier attempt did.
                 _ if unclear => Err(request.unknown(message)),
@@ -315,19 +335,27 @@ fn custom_headers(properties: &Properties) -> Result<HeaderMap> {
 
 fn connect(properties: &Properties, uri: &Url) -> Result<reqwest::Client> {
     let mut builder = reqwest::Client::builder()
-        .user_agent(properties.get("rest.client.user-agent").unwrap_or(concat!("icefloe/", env!("CARGO_PKG_VERSION"))))
+        .user_agent(
+            properties
+                .get("rest.client.user-agent")
+                .unwrap_or(concat!("icefloe/", env!("CARGO_PKG_VERSION"))),
+        )
         .connect_timeout(properties.millis("rest.client.connection-timeout-ms", CONNECT_TIMEOUT)?)
         .read_timeout(properties.millis("rest.client.socket-timeout-ms", READ_TIMEOUT)?)
         .redirect(same_origin());
     let file = |name: &str, path: &str| {
         let read = std::fs::read(path);
-        read.map_err(|e| Error::new(ErrorKind::Io, format!("cannot read `{path}`: {e}")).context(format!("property `{name}`")))
+        read.map_err(|e| {
+            Error::new(ErrorKind::Io, format!("cannot read `{path}`: {e}"))
+                .context(format!("property `{name}`"))
+        })
     };
     for name in ["rest.tls.ca-file", "ssl.cabundle"] {
         if let Some(path) = properties.get(name) {
             let certificates = reqwest::Certificate::from_pem_bundle(&file(name, path)?).ok();
             let certificates = certificates.filter(|c| !c.is_empty()).ok_or_else(|| {
-                Error::invalid(format!("`{path}` holds no certificates (PEM)")).context(format!("property `{name}`"))
+                Error::invalid(format!("`{path}` holds no certificates (PEM)"))
+                    .context(format!("property `{name}`"))
             })?;
             builder = certificates.into_iter().fold(builder, |b, c| b.add_root_certificate(c));
         }

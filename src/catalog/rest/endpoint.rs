@@ -58,8 +58,7 @@ const VIEWS: &[Endpoint] = &[
 ];
 
 /// Those that nobody has to offer; there is another way.
-const OPTIONAL: &[Endpoint] =
-    &[Endpoint::NamespaceExists, Endpoint::TableExists, Endpoint::LoadCredentials];
+const OPTIONAL: &[Endpoint] = &[Endpoint::NamespaceExists, Endpoint::TableExists, Endpoint::LoadCredentials];
 
 impl Endpoint {
     fn as_str(self) -> &'static str {
@@ -78,9 +77,7 @@ impl Endpoint {
             Endpoint::DropTable => "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}",
             Endpoint::RegisterTable => "POST /v1/{prefix}/namespaces/{namespace}/register",
             Endpoint::RenameTable => "POST /v1/{prefix}/tables/rename",
-            Endpoint::LoadCredentials => {
-                "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials"
-            }
+            Endpoint::LoadCredentials => "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
             Endpoint::CommitTables => "POST /v1/{prefix}/transactions/commit",
             Endpoint::ListViews => "GET /v1/{prefix}/namespaces/{namespace}/views",
             Endpoint::CreateView => "POST /v1/{prefix}/namespaces/{namespace}/views",

@@ -7,8 +7,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::table::{Namespace, TableIdent};
 
 /// All but the characters that mean nothing in any part of a URL (RFC 3986, "unreserved").
-const RESERVED: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Between the levels of a namespace, unless the server says otherwise.
 pub(super) const DEFAULT_SEPARATOR: &str = "%1F";
@@ -36,7 +35,8 @@ impl Paths {
             Error::invalid("expected the separator in a URL-encoded form, such as `%1F`")
                 .context("property `namespace-separator`")
         };
-        let harmless = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '?' | '#' | '\\' | '"' | '<' | '>');
+        let harmless =
+            |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '?' | '#' | '\\' | '"' | '<' | '>');
         if separator.is_empty() || !separator.chars().all(harmless) {
             return Err(invalid());
         }
@@ -53,9 +53,7 @@ impl Paths {
     /// A location that is relative to the server's unless it is a whole URL.
     pub(super) fn resolve(uri: &str, location: &str) -> Result<Url> {
         match location.starts_with("http://") || location.starts_with("https://") {
-            true => {
-                Url::parse(location).map_err(|e| Error::invalid(format!("`{}`: {e}", plain(location))))
-            }
+            true => Url::parse(location).map_err(|e| Error::invalid(format!("`{}`: {e}", plain(location)))),
             false => url(&base(uri)?, location.trim_start_matches('/'), &[]),
         }
     }
@@ -100,12 +98,7 @@ impl Paths {
     }
 
     /// Something in a namespace: `tables`, `views`, `properties`, `register`.
-    pub(super) fn within(
-        &self,
-        namespace: &Namespace,
-        what: &str,
-        query: &[(&str, String)],
-    ) -> Result<Url> {
+    pub(super) fn within(&self, namespace: &Namespace, what: &str, query: &[(&str, String)]) -> Result<Url> {
         self.at(&["namespaces", &self.levels(namespace)?, what], query)
     }
 
@@ -147,8 +140,9 @@ fn segment(text: String) -> Result<String> {
 /// A server's URL without a slash at its end.
 fn base(uri: &str) -> Result<String> {
     let place = "property `uri`";
-    let parsed = Url::parse(uri)
-        .map_err(|e| Error::invalid(format!("expected a URL such as `https://host/path`: {e}")).context(place))?;
+    let parsed = Url::parse(uri).map_err(|e| {
+        Error::invalid(format!("expected a URL such as `https://host/path`: {e}")).context(place)
+    })?;
     if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
         return Err(Error::invalid("expected a URL such as `https://host/path`").context(place));
     }
@@ -208,7 +202,8 @@ mod tests {
 
     #[test]
     fn the_server_names_the_separator() {
-        for (separator, path, parent) in [("%2E", "a%2Eb", "a.b"), (".", "a.b", "a.b"), ("%1F", "a%1Fb", "a\u{1f}b")]
+        for (separator, path, parent) in
+            [("%2E", "a%2Eb", "a.b"), (".", "a.b", "a.b"), ("%1F", "a%1Fb", "a\u{1f}b")]
         {
             let paths = Paths::new("http://h", None, separator).unwrap();
             let namespace = Namespace::new(["a", "b"]).unwrap();

@@ -45,6 +45,11 @@ impl Properties {
         Self(resolved.collect())
     }
 
+    /// Properties that a server gave, which are taken as they are.
+    pub(super) fn of_server(given: BTreeMap<String, String>) -> Self {
+        Self(given)
+    }
+
     /// These, below `defaults` and above `overrides`.
     pub(super) fn between(
         &self,
@@ -90,9 +95,8 @@ impl Properties {
 
     /// Those whose name begins with `prefix`, by the rest of their name.
     pub(super) fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> + 'a {
-        let rest = move |(name, value): (&'a String, &'a String)| {
-            Some((name.strip_prefix(prefix)?, value.as_str()))
-        };
+        let rest =
+            move |(name, value): (&'a String, &'a String)| Some((name.strip_prefix(prefix)?, value.as_str()));
         self.0.iter().filter_map(rest)
     }
 
@@ -114,7 +118,10 @@ impl Properties {
 
 /// Of all properties, those that say where files are and how to read them.
 pub(super) fn storage_properties(all: &BTreeMap<String, String>) -> StorageProperties {
-    all.iter().filter(|(name, _)| StorageProperties::is_known(name)).map(|(n, v)| (n.as_str(), v.as_str())).collect()
+    all.iter()
+        .filter(|(name, _)| StorageProperties::is_known(name))
+        .map(|(n, v)| (n.as_str(), v.as_str()))
+        .collect()
 }
 
 /// Replaces a secret in `text`.
@@ -168,11 +175,13 @@ mod tests {
 
     #[test]
     fn values_have_types() {
-        let p = properties(&[("yes", "TRUE"), ("no", "false"), ("n", "12"), ("bad", "hunter2"), ("empty", "")]);
+        let p =
+            properties(&[("yes", "TRUE"), ("no", "false"), ("n", "12"), ("bad", "hunter2"), ("empty", "")]);
         assert_eq!((p.flag("yes").unwrap(), p.flag("no").unwrap()), (Some(true), Some(false)));
         assert_eq!((p.flag("missing").unwrap(), p.flag("empty").unwrap()), (None, None));
         assert_eq!(p.number("n").unwrap(), Some(12));
-        for e in [p.flag("bad").unwrap_err(), p.number("bad").unwrap_err(), p.require("missing").unwrap_err()] {
+        for e in [p.flag("bad").unwrap_err(), p.number("bad").unwrap_err(), p.require("missing").unwrap_err()]
+        {
             assert!(!e.to_string().contains("hunter2"), "{e}");
         }
         assert!(p.number("bad").unwrap_err().to_string().contains("`bad`"));
@@ -180,7 +189,8 @@ mod tests {
 
     #[test]
     fn the_environment_is_read_for_those_who_say_so() {
-        let p = properties(&[("path", "env:PATH"), ("none", "env:ICEFLOE_NO_SUCH_VARIABLE"), ("plain", "PATH")]);
+        let p =
+            properties(&[("path", "env:PATH"), ("none", "env:ICEFLOE_NO_SUCH_VARIABLE"), ("plain", "PATH")]);
         assert_eq!(p.get("path").map(str::to_owned), std::env::var("PATH").ok());
         assert_eq!((p.get("none"), p.get("plain")), (None, Some("PATH")));
     }

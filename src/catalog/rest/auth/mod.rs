@@ -9,8 +9,8 @@ use reqwest::Request;
 use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use url::Url;
 
-pub(super) use oauth2::TOKEN_TYPES;
 use oauth2::OAuth2;
+pub(super) use oauth2::TOKEN_TYPES;
 use sigv4::SigV4;
 
 use super::properties::Properties;
@@ -18,6 +18,31 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Where the header of another scheme goes that is used beneath signatures.
 const ORIGINAL: HeaderName = HeaderName::from_static("original-authorization");
+
+/// What schemes go by, besides `rest.auth.…`.
+const AUTH_PROPERTIES: &[&str] = &[
+    "uri",
+    "token",
+    "token-expires-in-ms",
+    "token-refresh-enabled",
+    "token-exchange-enabled",
+    "credential",
+    "oauth2-server-uri",
+    "rest.authorization-url",
+    "scope",
+    "audience",
+    "resource",
+    "rest.sigv4-enabled",
+    "rest.signing-name",
+    "rest.signing-region",
+    "rest.access-key-id",
+    "rest.secret-access-key",
+    "rest.session-token",
+    "client.region",
+    "client.access-key-id",
+    "client.secret-access-key",
+    "client.session-token",
+];
 
 /// A scheme of authentication.
 pub(super) enum Auth {
@@ -97,6 +122,17 @@ impl Auth {
             )),
             _ => Err(Error::unsupported("expected `none`, `basic`, `oauth2` or `sigv4`")),
         }
+    }
+
+    /// Whether both properties ask for the same scheme with the same secrets.
+    pub(super) fn is_same(a: &Properties, b: &Properties) -> bool {
+        let names = AUTH_PROPERTIES.iter().chain(TOKEN_TYPES).copied();
+        let given = |p: &Properties, prefix: &'static str| {
+            p.below(prefix).map(|(n, v)| (n.to_owned(), v.to_owned())).collect::<Vec<_>>()
+        };
+        let prefixes = ["rest.auth.", "rest.tls.", "ssl.", "rest.client."];
+        names.into_iter().all(|name| a.get(name) == b.get(name))
+            && prefixes.into_iter().all(|prefix| given(a, prefix) == given(b, prefix))
     }
 
     /// Whether it sends something that others must not see.
@@ -220,13 +256,20 @@ mod tests {
 
     #[test]
     fn secrets_need_tls() {
-        let check = |url: &str, list: &[(&str, &str)]| {
-            check_transport(&Url::parse(url).unwrap(), &properties(list))
-        };
-        for good in ["https://h/x", "http://localhost:1", "http://127.0.0.1/x", "http://127.9.9.9", "http://[::1]:8181"] {
+        let check =
+            |url: &str, list: &[(&str, &str)]| check_transport(&Url::parse(url).unwrap(), &properties(list));
+        for good in [
+            "https://h/x",
+            "http://localhost:1",
+            "http://127.0.0.1/x",
+            "http://127.9.9.9",
+            "http://[::1]:8181",
+        ] {
             assert!(check(good, &[]).is_ok(), "{good}");
         }
-        for bad in ["http://h/x", "http://127.0.0.1.example.com", "http://10.0.0.1", "http://localhost.example"] {
+        for bad in
+            ["http://h/x", "http://127.0.0.1.example.com", "http://10.0.0.1", "http://localhost.example"]
+        {
             let e = check(bad, &[]).unwrap_err();
             assert!(e.to_string().contains("rest.allow-http"), "{e}");
             assert!(check(bad, &[("rest.allow-http", "true")]).is_ok(), "{bad}");

@@ -197,13 +197,7 @@ impl OAuth2 {
         Ok(self.exchange(subject, kind, actor.as_ref(), 1).await?.value)
     }
 
-    async fn exchange(
-        &self,
-        subject: &str,
-        kind: &str,
-        actor: Option<&Token>,
-        number: u64,
-    ) -> Result<Token> {
+    async fn exchange(&self, subject: &str, kind: &str, actor: Option<&Token>, number: u64) -> Result<Token> {
         let mut form = vec![
             ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange".to_owned()),
             ("subject_token", subject.to_owned()),
@@ -235,7 +229,9 @@ impl OAuth2 {
                     let retry_after = wait.flatten();
                     match retry::wait(attempt, retry_after.as_deref(), chrono::Utc::now()) {
                         Some(wait) => tokio::time::sleep(wait).await,
-                        None => return Err(place(Error::new(ErrorKind::Io, "the server wants too long a wait"))),
+                        None => {
+                            return Err(place(Error::new(ErrorKind::Io, "the server wants too long a wait")));
+                        }
                     }
                     attempt += 1;
                 }
@@ -274,7 +270,9 @@ impl OAuth2 {
         let (mut body, status) = (Vec::new(), response.status());
         loop {
             match response.chunk().await {
-                Ok(Some(chunk)) if body.len() + chunk.len() <= MAX_REPLY_LEN => body.extend_from_slice(&chunk),
+                Ok(Some(chunk)) if body.len() + chunk.len() <= MAX_REPLY_LEN => {
+                    body.extend_from_slice(&chunk)
+                }
                 Ok(Some(_)) => return Err(Error::invalid("the reply is too long to be a token")),
                 Ok(None) => break,
                 Err(e) => return failed(e),
@@ -296,9 +294,8 @@ impl OAuth2 {
         let json: Json = serde_json::from_slice(body)
             .map_err(|_| Error::invalid("expected a JSON object with an `access_token`"))?;
         let text = |name: &str| json.get(name).and_then(Json::as_str).filter(|t| !t.is_empty());
-        let value = text("access_token")
-            .ok_or_else(|| Error::invalid("the reply has no `access_token`"))?
-            .to_owned();
+        let value =
+            text("access_token").ok_or_else(|| Error::invalid("the reply has no `access_token`"))?.to_owned();
         if let Some(kind) = text("token_type")
             && !kind.eq_ignore_ascii_case("bearer")
             && !kind.eq_ignore_ascii_case("n_a")
@@ -391,7 +388,9 @@ mod tests {
 
     #[test]
     fn base64_without_padding() {
-        for (text, bytes) in [("", &b""[..]), ("Zg", b"f"), ("Zm8", b"fo"), ("Zm9v", b"foo"), ("_-8", b"\xff\xef")] {
+        for (text, bytes) in
+            [("", &b""[..]), ("Zg", b"f"), ("Zm8", b"fo"), ("Zm9v", b"foo"), ("_-8", b"\xff\xef")]
+        {
             assert_eq!(base64_url(text).as_deref(), Some(bytes), "{text}");
         }
         assert_eq!(base64_url("a b"), None);

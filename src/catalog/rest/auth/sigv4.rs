@@ -85,7 +85,8 @@ mod signed {
             })?;
             // The signer takes for granted that all can be sent.
             let token = keys.token.as_deref().unwrap_or_default();
-            let headers = request.headers().values().all(|value| std::str::from_utf8(value.as_bytes()).is_ok());
+            let headers =
+                request.headers().values().all(|value| std::str::from_utf8(value.as_bytes()).is_ok());
             if !can_be_sent(&keys.key_id) || !can_be_sent(token) || !headers {
                 return Err(Error::invalid("keys or headers with characters that can't be sent"));
             }
