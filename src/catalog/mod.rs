@@ -1,9 +1,17 @@
 //! Catalogs: from a table's name to the table, and the swap that commits to it.
 
+mod commit;
 mod filesystem;
+mod memory;
+mod metastore;
+mod placement;
+mod purge;
 mod requests;
 #[cfg(feature = "catalog-rest")]
 mod rest;
+#[cfg(test)]
+pub(crate) mod suite;
+mod views;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -12,6 +20,7 @@ use async_trait::async_trait;
 
 pub use crate::table::{Namespace, TableIdent};
 pub use filesystem::FilesystemCatalog;
+pub use memory::MemoryCatalog;
 pub use requests::{TableCommit, TableCreation, View, ViewCreation};
 #[cfg(feature = "catalog-rest")]
 pub use rest::RestCatalog;

@@ -5,6 +5,7 @@ pub mod fault;
 mod location;
 mod properties;
 mod stores;
+mod tree;
 mod vended;
 
 use std::collections::HashMap;
