@@ -1,5 +1,6 @@
 //! Views (REST spec, `CreateViewRequest`, `CommitViewRequest`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
@@ -10,8 +11,8 @@ use super::endpoint::Endpoint;
 use super::failure::Subject;
 use super::tables::identifier;
 use crate::catalog::{TableIdent, View, ViewCreation};
-use crate::error::{Error, ErrorKind, Result, ResultExt};
-use crate::spec::{LAST_ADDED, Schema, TableMetadata, TableUpdate, ViewMetadata};
+use crate::error::{Error, Result, ResultExt};
+use crate::spec::{LAST_ADDED, Schema, SchemaId, TableUpdate, ViewDefinition, ViewMetadata, ViewVersion};
 
 impl RestCatalog {
     fn read_view(&self, view: &TableIdent, reply: &Reply) -> Result<View> {
@@ -38,17 +39,7 @@ impl RestCatalog {
     pub(super) async fn new_view(&self, view: &TableIdent, creation: ViewCreation) -> Result<View> {
         self.check(Endpoint::CreateView)?;
         let url = self.0.paths.within(view.namespace(), "views", &[])?;
-        let place = || format!("view `{view}`");
-        let schema = fresh(&creation.schema).context(place)?;
-        let mut body = json!({
-            "name": view.name(),
-            "schema": schema.to_json().context(place)?,
-            "view-version": version(&creation, 1, schema.schema_id.0),
-            "properties": creation.properties,
-        });
-        if let (Some(members), Some(location)) = (body.as_object_mut(), &creation.location) {
-            members.insert("location".into(), location.as_str().into());
-        }
+        let body = new_view(view.name(), creation).context(|| format!("view `{view}`"))?;
         let request = Request::post(url, Subject::Entity, format!("create the view `{view}`"), &body);
         let reply = self.0.client.send(&request).await?;
         self.made_view(view, &request, &reply)
@@ -56,27 +47,8 @@ impl RestCatalog {
 
     pub(super) async fn new_version(&self, view: &TableIdent, creation: ViewCreation) -> Result<View> {
         self.check(Endpoint::ReplaceView)?;
-        let place = || format!("view `{view}`");
         let current = self.view(view).await?.metadata;
-        let last = current.versions.keys().next_back().copied().unwrap_or(current.current_version_id);
-        let next = last.checked_add(1).ok_or_else(|| Error::invalid("there are no more version ids"));
-        let next = next.context(place)?;
-        let schema = fresh(&creation.schema).context(place)?;
-        let mut updates = Vec::new();
-        let set =
-            creation.properties.iter().filter(|(name, value)| current.properties.get(*name) != Some(*value));
-        let set: serde_json::Map<_, _> = set.map(|(n, v)| (n.clone(), Json::from(v.as_str()))).collect();
-        if !set.is_empty() {
-            updates.push(json!({"action": "set-properties", "updates": set}));
-        }
-        if let Some(location) = creation.location.as_ref().filter(|l| **l != current.location) {
-            updates.push(json!({"action": "set-location", "location": location}));
-        }
-        updates.push(json!({"action": "add-schema", "schema": schema.to_json().context(place)?,
-            "last-column-id": last_column(&schema)}));
-        let version = version(&creation, next, LAST_ADDED);
-        updates.push(json!({"action": "add-view-version", "view-version": version}));
-        updates.push(json!({"action": "set-current-view-version", "view-version-id": LAST_ADDED}));
+        let updates = new_version(&current, creation).context(|| format!("view `{view}`"))?;
         let body = json!({
             "identifier": identifier(view),
             "requirements": [{"type": "assert-view-uuid", "uuid": current.view_uuid}],
@@ -96,37 +68,74 @@ impl RestCatalog {
     }
 }
 
-/// The schema with field ids that are assigned anew.
-fn fresh(schema: &Schema) -> Result<Arc<Schema>> {
-    let updates = TableMetadata::creation(schema, None, None, "", &Default::default())?;
-    let schema = updates.into_iter().find_map(|update| match update {
-        TableUpdate::AddSchema(schema) => Some(schema),
-        _ => None,
-    });
-    schema.ok_or_else(|| Error::new(ErrorKind::DataInvalid, "no schema"))
-}
-
-/// The highest field id, which old servers ask for.
-fn last_column(schema: &Schema) -> i32 {
-    schema.highest_field_id().0
-}
-
-fn version(creation: &ViewCreation, id: i32, schema_id: i32) -> Json {
-    let representations: Vec<Json> = creation
-        .representations
-        .iter()
-        .map(|r| json!({"type": "sql", "sql": r.sql, "dialect": r.dialect}))
-        .collect();
-    let mut version = json!({
-        "version-id": id,
-        "schema-id": schema_id,
-        "timestamp-ms": chrono::Utc::now().timestamp_millis(),
-        "summary": {"engine-name": "icefloe", "engine-version": env!("CARGO_PKG_VERSION")},
-        "representations": representations,
-        "default-namespace": creation.default_namespace,
-    });
-    if let (Some(members), Some(catalog)) = (version.as_object_mut(), &creation.default_catalog) {
-        members.insert("default-catalog".into(), catalog.as_str().into());
+fn definition(creation: ViewCreation) -> ViewDefinition {
+    ViewDefinition {
+        schema: creation.schema,
+        representations: creation.representations,
+        default_catalog: creation.default_catalog,
+        default_namespace: creation.default_namespace,
+        summary: BTreeMap::from([
+            ("engine-name".to_owned(), "icefloe".to_owned()),
+            ("engine-version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ]),
     }
-    version
+}
+
+fn now_ms() -> i64 {
+    chrono::Utc::now().timestamp_millis()
+}
+
+/// The current version of a view that was made here, with its schema.
+fn current(view: &ViewMetadata) -> Result<(&ViewVersion, &Schema)> {
+    let current = view.current_version().zip(view.current_schema());
+    let (version, schema) = current.ok_or_else(|| Error::invalid("a view without a version"))?;
+    Ok((version, schema))
+}
+
+/// The request for a new view.
+fn new_view(name: &str, creation: ViewCreation) -> Result<Json> {
+    let (location, properties) = (creation.location.clone(), creation.properties.clone());
+    // The server decides where it lies, if nobody else does.
+    let placed = location.as_deref().unwrap_or("memory:///unknown");
+    let view = ViewMetadata::create(&definition(creation), placed, &properties, now_ms())?;
+    let (version, schema) = current(&view)?;
+    let mut body = json!({
+        "name": name,
+        "schema": schema.to_json()?,
+        "view-version": version.to_json(),
+        "properties": properties,
+    });
+    if let (Some(members), Some(location)) = (body.as_object_mut(), location) {
+        members.insert("location".into(), location.into());
+    }
+    Ok(body)
+}
+
+/// The changes that give a view another version.
+fn new_version(view: &ViewMetadata, creation: ViewCreation) -> Result<Vec<Json>> {
+    let (location, properties) = (creation.location.clone(), creation.properties.clone());
+    let next = view.replace(&definition(creation), location.as_deref(), &properties, now_ms())?;
+    let mut updates = Vec::new();
+    let set = properties.iter().filter(|(name, value)| view.properties.get(*name) != Some(*value));
+    let set: BTreeMap<_, _> = set.collect();
+    if !set.is_empty() {
+        updates.push(json!({"action": "set-properties", "updates": set}));
+    }
+    if next.location != view.location {
+        updates.push(json!({"action": "set-location", "location": next.location}));
+    }
+    let (version, schema) = current(&next)?;
+    let mut id = version.version_id;
+    if !view.versions.contains_key(&id) {
+        let mut version = version.clone();
+        if !view.schemas.contains_key(&version.schema_id) {
+            let schema = TableUpdate::AddSchema(Arc::new(schema.clone()));
+            updates.push(schema.to_json()?);
+            version.schema_id = SchemaId(LAST_ADDED);
+        }
+        updates.push(json!({"action": "add-view-version", "view-version": version.to_json()}));
+        id = LAST_ADDED;
+    }
+    updates.push(json!({"action": "set-current-view-version", "view-version-id": id}));
+    Ok(updates)
 }

@@ -14,9 +14,7 @@ use crate::catalog::{
     Catalog, MemoryCatalog, Namespace, TableCommit, TableCreation, TableIdent, View, ViewCreation,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::spec::{
-    PartitionSpec, Schema, SortOrder, TableRequirement, TableUpdate, ViewRepresentation,
-};
+use crate::spec::{PartitionSpec, Schema, SortOrder, TableRequirement, TableUpdate, ViewRepresentation};
 use crate::table::{OpenOptions, Table};
 
 /// What goes wrong with the next request that fits.
@@ -180,7 +178,8 @@ impl Server {
         let get = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
         let granted = match get("grant_type") {
             "client_credentials" => {
-                Some(format!("{}:{}", get("client_id"), get("client_secret")).as_str()) == self.settings.credential
+                Some(format!("{}:{}", get("client_id"), get("client_secret")).as_str())
+                    == self.settings.credential
             }
             _ => self.exchanges.load(Ordering::SeqCst) && !get("subject_token").is_empty(),
         };
@@ -200,7 +199,8 @@ impl Server {
 
     async fn answer(&self, seen: &Seen) -> Result<(u16, Json, Option<String>)> {
         let (path, query) = seen.path.split_once('?').unwrap_or((&seen.path, ""));
-        let query: HashMap<String, String> = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let query: HashMap<String, String> =
+            url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         let body: Json = serde_json::from_slice(&seen.body).unwrap_or_default();
         let Some(path) = path.strip_prefix("/api/v1/") else { return Err(no_route()) };
         if path == "config" {
@@ -258,7 +258,8 @@ impl Server {
                     "tables" => catalog.list_tables(&namespace(ns)?).await?,
                     _ => catalog.list_views(&namespace(ns)?).await?,
                 };
-                let all = listed.iter().map(|i| json!({"namespace": i.namespace().levels(), "name": i.name()}));
+                let all =
+                    listed.iter().map(|i| json!({"namespace": i.namespace().levels(), "name": i.name()}));
                 Ok((200, self.page("identifiers", all.collect(), &query), None))
             }
             ("POST", ["namespaces", ns, "tables"]) => {
@@ -283,10 +284,12 @@ impl Server {
                     false => Ok((status, reply, etag)),
                 }
             }
-            ("HEAD", ["namespaces", ns, "tables", name]) => match catalog.table_exists(&ident(ns, name)?).await? {
-                true => Ok(done(())),
-                false => Err(Error::not_found("no such table")),
-            },
+            ("HEAD", ["namespaces", ns, "tables", name]) => {
+                match catalog.table_exists(&ident(ns, name)?).await? {
+                    true => Ok(done(())),
+                    false => Err(Error::not_found("no such table")),
+                }
+            }
             ("GET", ["namespaces", _, "tables", _, "credentials"]) => {
                 Ok((200, json!({"storage-credentials": self.settings.credentials}), None))
             }
@@ -331,15 +334,20 @@ impl Server {
                 }
                 let updates = body["updates"].as_array().unwrap();
                 let of = |action: &str| updates.iter().find(|u| u["action"] == action).unwrap_or(&Json::Null);
-                let schema = Schema::from_json(&of("add-schema")["schema"])?;
-                assert_eq!(of("add-view-version")["view-version"]["schema-id"], -1);
+                let version = &of("add-view-version")["view-version"];
                 assert_eq!(of("set-current-view-version")["view-version-id"], -1);
-                let mut creation = view_creation(schema, &of("add-view-version")["view-version"]);
+                let schema = match version["schema-id"].as_i64().unwrap() {
+                    -1 => Schema::from_json(&of("add-schema")["schema"])?,
+                    id => now.schemas[&crate::spec::SchemaId(id as i32)].as_ref().clone(),
+                };
+                let mut creation = view_creation(schema, version);
                 creation.location = of("set-location")["location"].as_str().map(str::to_owned);
                 creation.properties = strings(&of("set-properties")["updates"]);
                 Ok(view(&catalog.replace_view(&name, creation).await?))
             }
-            ("DELETE", ["namespaces", ns, "views", name]) => catalog.drop_view(&ident(ns, name)?).await.map(done),
+            ("DELETE", ["namespaces", ns, "views", name]) => {
+                catalog.drop_view(&ident(ns, name)?).await.map(done)
+            }
             _ => Err(no_route()),
         }
     }
