@@ -13,7 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 /// Runs `work` on the thread that all connections live on. It goes on if the caller gives up.
 pub(crate) async fn run<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T> {
     let done = handle()?.spawn(work).await;
-    done.map_err(|e| Error::new(ErrorKind::CommitStateUnknown, "work in the background was cut off").with_source(e))
+    done.map_err(|e| {
+        Error::new(ErrorKind::CommitStateUnknown, "work in the background was cut off").with_source(e)
+    })
 }
 
 fn handle() -> Result<&'static Handle> {

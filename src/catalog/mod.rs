@@ -1,7 +1,10 @@
 //! Catalogs: from a table's name to the table, and the swap that commits to it.
 
+#[cfg(feature = "catalog-sql")]
+pub(crate) mod background;
 mod commit;
 mod filesystem;
+mod hadoop;
 mod memory;
 mod metastore;
 mod placement;
@@ -9,6 +12,8 @@ mod purge;
 mod requests;
 #[cfg(feature = "catalog-rest")]
 mod rest;
+#[cfg(feature = "catalog-sql")]
+mod sql;
 #[cfg(test)]
 pub(crate) mod suite;
 mod views;
@@ -24,6 +29,8 @@ pub use memory::MemoryCatalog;
 pub use requests::{TableCommit, TableCreation, View, ViewCreation};
 #[cfg(feature = "catalog-rest")]
 pub use rest::RestCatalog;
+#[cfg(feature = "catalog-sql")]
+pub use sql::SqlCatalog;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::Table;

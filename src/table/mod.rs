@@ -26,9 +26,10 @@ use crate::spec::{SpecId, TableMetadata};
 use crate::storage::{Location, Storage, StoreKey};
 use manifests::SpecPartition;
 pub(crate) use metadata_file::{
-    find_current, hadoop_files, hadoop_version, hinted_version, is_table, read as read_metadata, version_hint,
+    METADATA_DIR, find_current, hadoop_files, hadoop_version, hinted_version, is_table,
+    read as read_metadata, version_hint,
 };
-pub(crate) use metadata_write::{MetadataCodec, metadata_dir, next_metadata_location};
+pub(crate) use metadata_write::{MetadataCodec, next_metadata_location};
 use relocate::Paths;
 
 /// A table as one of its metadata files describes it: it does not change when others commit.
@@ -61,6 +62,16 @@ impl Table {
     ) -> Result<Self> {
         let location = Location::parse(metadata_location)?;
         Self::assemble(location.clone(), metadata, location, options.storage_or_new(), options)
+    }
+
+    /// A table that was found by its directory, by which it is found again.
+    pub(crate) fn from_directory(
+        directory: Location,
+        metadata: Arc<TableMetadata>,
+        metadata_location: Location,
+        options: &OpenOptions,
+    ) -> Result<Self> {
+        Self::assemble(directory, metadata, metadata_location, options.storage_or_new(), options)
     }
 
     fn assemble(

@@ -124,12 +124,15 @@ impl DatabaseUri {
             return Err(wrong("expected `//` and a host"));
         }
         let asked: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-        let drivers = properties.iter().filter_map(|(name, value)| Some((name.strip_prefix("jdbc.")?, value)));
+        let drivers =
+            properties.iter().filter_map(|(name, value)| Some((name.strip_prefix("jdbc.")?, value)));
         let drivers = drivers.map(|(name, value)| (name.to_owned(), value.clone()));
         let mut parameters = Vec::new();
         for (name, value) in asked.into_iter().chain(drivers) {
             match name.as_str() {
-                "user" | "username" => url.set_username(&value).map_err(|()| wrong("a user without a host"))?,
+                "user" | "username" => {
+                    url.set_username(&value).map_err(|()| wrong("a user without a host"))?
+                }
                 "password" => {
                     url.set_password(Some(&value)).map_err(|()| wrong("a password without a host"))?;
                 }
@@ -206,10 +209,18 @@ mod tests {
     fn spellings_of_servers() {
         for (list, expected) in [
             (&[("uri", "postgresql://u:p@h:1/db")][..], "postgres://u:p@h:1/db"),
-            (&[("uri", "postgresql+psycopg2://u:p%40@h/db?sslmode=require")], "postgres://u:p%40@h/db?sslmode=require"),
+            (
+                &[("uri", "postgresql+psycopg2://u:p%40@h/db?sslmode=require")],
+                "postgres://u:p%40@h/db?sslmode=require",
+            ),
             (&[("uri", "jdbc:postgresql://h/db?user=u&password=p&loggerLevel=OFF")], "postgres://u:p@h/db"),
             (
-                &[("uri", "jdbc:mysql://h:3306/db"), ("jdbc.user", "u"), ("jdbc.password", "p@/"), ("jdbc.useSSL", "1")],
+                &[
+                    ("uri", "jdbc:mysql://h:3306/db"),
+                    ("jdbc.user", "u"),
+                    ("jdbc.password", "p@/"),
+                    ("jdbc.useSSL", "1"),
+                ],
                 "mysql://u:p%40%2F@h:3306/db",
             ),
             (&[("uri", "mariadb+pymysql://u@h/db"), ("jdbc.schema-version", "V1")], "mysql://u@h/db"),
@@ -220,8 +231,13 @@ mod tests {
 
     #[test]
     fn wrong_ones_are_refused_and_passwords_not_told() {
-        for uri in ["", "catalog.db", "oracle://u:hunter2@h/db", "postgresql:u:hunter2@h", "mysql://u:hunter2@h:x/db"]
-        {
+        for uri in [
+            "",
+            "catalog.db",
+            "oracle://u:hunter2@h/db",
+            "postgresql:u:hunter2@h",
+            "mysql://u:hunter2@h:x/db",
+        ] {
             let e = parse(&[("uri", uri)]).unwrap_err().to_string();
             assert!(e.contains("property `uri`") && !e.contains("hunter2"), "{e}");
         }
