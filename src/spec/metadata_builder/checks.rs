@@ -99,10 +99,14 @@ fn check_identifier(schema: &Schema, id: FieldId) -> Result<()> {
 /// known are errors.
 pub(super) fn check_spec(spec: &PartitionSpec, schema: &Schema, writing: bool) -> Result<()> {
     let mut names = HashSet::new();
+    let mut ids = HashSet::new();
     for field in &spec.fields {
         let place = |e: Error| e.context(format!("partition field `{}`", field.name));
         if field.name.is_empty() || !names.insert(field.name.as_str()) {
             return Err(place(Error::invalid("the name of a partition field is empty or occurs twice")));
+        }
+        if !ids.insert(field.field_id) {
+            return Err(place(Error::invalid(format!("partition field id {} occurs twice", field.field_id))));
         }
         // The source of a void field may be gone.
         if field.transform == Transform::Void {
