@@ -7,12 +7,9 @@ use chrono::Utc;
 
 use super::{TableCommit, TableIdent};
 use crate::error::{Error, ErrorKind, Result};
-use crate::spec::{MetadataLogEntry, TableMetadata, TableRequirement};
+use crate::spec::{MetadataLogEntry, TableMetadata, TableProperties, TableRequirement};
 use crate::storage::{Location, Storage};
 use crate::table::{MetadataCodec, next_metadata_location};
-
-/// Whether metadata files that fall off the log are removed.
-const DELETE_AFTER_COMMIT: &str = "write.metadata.delete-after-commit.enabled";
 
 /// A table as a commit finds it.
 #[derive(Debug, Clone)]
@@ -63,7 +60,7 @@ impl Next {
                 metadata_file: base.location.clone(),
             };
             let fallen = next.log_previous(previous)?;
-            if next.properties.get(DELETE_AFTER_COMMIT).is_some_and(|v| v.eq_ignore_ascii_case("true")) {
+            if TableProperties::new(&next.properties).metadata_delete_after_commit()? {
                 expired = fallen.into_iter().map(|entry| entry.metadata_file).collect();
             }
         }

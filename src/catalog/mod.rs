@@ -1,8 +1,8 @@
 //! Catalogs: from a table's name to the table, and the swap that commits to it.
 
-#[cfg(feature = "catalog-sql")]
 pub(crate) mod background;
 mod commit;
+mod config;
 mod filesystem;
 mod hadoop;
 mod memory;
@@ -24,6 +24,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 
 pub use crate::table::{Namespace, TableIdent};
+pub use config::{CatalogBuilder, load_catalog};
 pub use filesystem::FilesystemCatalog;
 pub use memory::MemoryCatalog;
 pub use requests::{TableCommit, TableCreation, View, ViewCreation};

@@ -5,13 +5,11 @@ use std::collections::BTreeSet;
 use futures::StreamExt;
 
 use crate::error::Result;
-use crate::spec::TableMetadata;
+use crate::spec::{TableMetadata, TableProperties};
 use crate::table::Table;
 
 /// How many files are read or removed at a time.
 const CONCURRENT_FILES: usize = 16;
-/// How a table says that its data files are not its own.
-const GC_ENABLED: &str = "gc.enabled";
 
 /// Removes every file that the metadata of a table names, and that itself. What can't be removed or
 /// read is told in the log and stays: the table is gone already.
@@ -20,7 +18,8 @@ const GC_ENABLED: &str = "gc.enabled";
 pub(crate) async fn purge(table: &Table) {
     let metadata = table.metadata();
     let manifests = manifests(table).await;
-    if !metadata.properties.get(GC_ENABLED).is_some_and(|v| v.eq_ignore_ascii_case("false")) {
+    // A property that can't be read may have meant to keep them.
+    if TableProperties::new(&metadata.properties).gc_enabled().unwrap_or(false) {
         // File by file, so that no more than one manifest is held at a time for each that is read.
         let contents = futures::stream::iter(manifests.values).map(|manifest| async move {
             let path = manifest.manifest_path.clone();

@@ -10,9 +10,7 @@ use uuid::Uuid;
 
 use super::metadata_file::METADATA_DIR;
 use crate::error::{Error, ErrorKind, Result};
-
-const COMPRESSION: &str = "write.metadata.compression-codec";
-const METADATA_PATH: &str = "write.metadata.path";
+use crate::spec::TableProperties;
 
 /// How a metadata file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +25,10 @@ impl MetadataCodec {
     /// # Errors
     /// `DataInvalid` for an unknown one.
     pub(crate) fn of(properties: &BTreeMap<String, String>) -> Result<Self> {
-        match properties.get(COMPRESSION).map(|name| name.to_ascii_lowercase()).as_deref() {
-            None | Some("none" | "uncompressed") => Ok(Self::None),
-            Some("gzip") => Ok(Self::Gzip),
-            Some(other) => Err(Error::invalid(format!("`{other}` is neither `none` nor `gzip`"))
-                .context(format!("property `{COMPRESSION}`"))),
-        }
+        Ok(match TableProperties::new(properties).metadata_gzip()? {
+            false => Self::None,
+            true => Self::Gzip,
+        })
     }
 
     /// The end of the file's name. Readers tell by it whether the file is compressed.
@@ -55,9 +51,9 @@ impl MetadataCodec {
 }
 
 /// The directory of the metadata of a table or view at `location` with these properties.
-pub(crate) fn metadata_dir(location: &str, properties: &BTreeMap<String, String>) -> String {
-    match properties.get(METADATA_PATH).filter(|path| !path.is_empty()) {
-        Some(path) => path.trim_end_matches('/').to_owned(),
+fn metadata_dir(location: &str, properties: &BTreeMap<String, String>) -> String {
+    match TableProperties::new(properties).metadata_path().filter(|path| !path.is_empty()) {
+        Some(path) => path.to_owned(),
         None => format!("{}/{METADATA_DIR}", location.trim_end_matches('/')),
     }
 }
@@ -93,6 +89,9 @@ fn number_of(location: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const COMPRESSION: &str = "write.metadata.compression-codec";
+    const METADATA_PATH: &str = "write.metadata.path";
 
     fn properties(list: &[(&str, &str)]) -> BTreeMap<String, String> {
         list.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()

@@ -86,7 +86,9 @@ impl SqlCatalog {
         };
         required("uri")?;
         let placement = Placement::new(required("warehouse")?, options)?.with_properties(properties)?;
-        let init = flag(properties, &["init_catalog_tables", "jdbc.init-catalog-tables"])?.unwrap_or(true);
+        let init =
+            flag(properties, &["init_catalog_tables", "init-catalog-tables", "jdbc.init-catalog-tables"])?
+                .unwrap_or(true);
         let wanted = SchemaVersion::wanted(properties)?;
         let database = Database::connect(DatabaseUri::new(properties)?).await?;
         let tables = Tables::open(&database, &name, init, wanted).await?;

@@ -35,7 +35,7 @@ impl SchemaVersion {
     /// What the catalog's properties ask for.
     pub(super) fn wanted(properties: &BTreeMap<String, String>) -> Result<Option<Self>> {
         // Java's name, and PyIceberg's.
-        let names = ["jdbc.schema-version", "schema_version"];
+        let names = ["jdbc.schema-version", "schema_version", "schema-version"];
         let Some((name, value)) = names.iter().find_map(|name| Some((name, properties.get(*name)?))) else {
             return Ok(None);
         };
