@@ -91,7 +91,7 @@ impl TableProperties<'_> {
         }
         for (column, name) in self.under(COLUMN_PREFIX) {
             let Some(mode) = self.metrics_mode(name)? else { continue };
-            if let Some(field) = schema.field_by_path(&column.split('.').collect::<Vec<_>>()) {
+            if let Some(field) = schema.field_by_full_name(column) {
                 columns.insert(field.id, mode);
             }
         }
@@ -100,7 +100,7 @@ impl TableProperties<'_> {
 
     /// Whether all columns that `write.metadata.metrics.column.NAME` names are in a schema.
     pub(crate) fn check_metrics_columns(&self, schema: &Schema) -> Result<()> {
-        let missing = |column: &str| schema.field_by_path(&column.split('.').collect::<Vec<_>>()).is_none();
+        let missing = |column: &str| schema.field_by_full_name(column).is_none();
         match self.under(COLUMN_PREFIX).find(|(column, _)| missing(column)) {
             None => Ok(()),
             Some((column, name)) => {

@@ -141,6 +141,18 @@ fn the_current_schema_fits_the_default_spec_and_order() {
 }
 
 #[test]
+fn columns_do_not_take_the_names_of_partition_fields() {
+    let none = TableUpdate::AddSpec(Arc::new(spec(vec![])));
+    let base = apply(&table(2), &[none, DEFAULT_SPEC], CREATED).unwrap();
+    let mut fields = columns();
+    fields.push(NestedField::optional(4, "ts_day", P::Int));
+    let error = refusal(&base, &[add_schema(schema(0, fields.clone())), CURRENT]);
+    assert!(error.to_string().contains("partition field `ts_day`"), "of an old spec too: {error}");
+    fields.remove(1);
+    assert!(apply(&base, &[add_schema(schema(0, fields)), CURRENT], CREATED).is_ok());
+}
+
+#[test]
 fn what_others_left_behind_does_not_stop_a_commit() {
     let mut base = table(2);
     base.partition_specs.insert(SpecId(0), Arc::new(spec(vec![field(99, 1000, "gone", Transform::Day)])));
@@ -177,7 +189,7 @@ fn specs_that_no_row_fits_are_refused() {
         (vec![field(3, 1001, "x", Transform::Day)], ErrorKind::DataInvalid, "does not apply"),
         (vec![field(4, 1001, "x", Transform::Identity)], ErrorKind::DataInvalid, "does not apply"),
         (vec![field(5, 1001, "x", Transform::Identity)], ErrorKind::DataInvalid, "list or map"),
-        (vec![field(3, 1001, "id", Transform::Identity)], ErrorKind::DataInvalid, "name of another column"),
+        (vec![field(3, 1001, "id", Transform::Identity)], ErrorKind::DataInvalid, "name of a column"),
         (vec![field(3, 1001, "", Transform::Identity)], ErrorKind::DataInvalid, "empty"),
         (
             vec![field(3, 1001, "x", Transform::Identity), field(1, 1002, "x", Transform::Identity)],
