@@ -10,6 +10,8 @@ mod metastore;
 mod placement;
 mod purge;
 mod requests;
+#[cfg(feature = "catalog-rest")]
+mod rest;
 #[cfg(feature = "catalog-sql")]
 mod sql;
 #[cfg(test)]
@@ -26,6 +28,8 @@ pub use config::{CatalogBuilder, load_catalog};
 pub use filesystem::FilesystemCatalog;
 pub use memory::MemoryCatalog;
 pub use requests::{TableCommit, TableCreation, View, ViewCreation};
+#[cfg(feature = "catalog-rest")]
+pub use rest::RestCatalog;
 #[cfg(feature = "catalog-sql")]
 pub use sql::SqlCatalog;
 

@@ -23,7 +23,7 @@ impl Storage {
         &self,
         directory: &Location,
     ) -> Result<BoxStream<'static, Result<(Location, ObjectMeta)>>> {
-        let store = self.open(directory.store())?.store;
+        let store = self.open(directory)?.store;
         let prefix = if directory.path().is_empty() { None } else { Some(directory.object_path()?) };
         let root = directory.root();
         let (storage, directory) = (self.clone(), directory.clone());
@@ -129,7 +129,7 @@ impl Storage {
                 removed => removed.map_err(|e| io("remove", directory, e)),
             };
         }
-        let store = self.open(directory.store())?.store;
+        let store = self.open(directory)?.store;
         let prefix = directory.object_path()?;
         let found = store.list(Some(&prefix)).map_ok(|meta| meta.location).boxed();
         let removed = store.delete_stream(found).filter_map(|removed| {
