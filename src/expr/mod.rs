@@ -26,16 +26,14 @@ pub(crate) mod oracle;
 mod properties;
 
 pub(crate) use manifest_evaluator::ManifestEvaluator;
-pub(crate) use metrics_evaluator::MetricsEvaluator;
-#[cfg(test)]
-pub(crate) use metrics_evaluator::StrictMetricsEvaluator;
+pub(crate) use metrics_evaluator::{MetricsEvaluator, StrictMetricsEvaluator};
 pub(crate) use partition_evaluator::PartitionEvaluator;
 #[cfg(test)]
 pub(crate) use predicate::Leaf;
 pub(crate) use predicate::{Predicate, Term, Test};
-pub(crate) use projection::decided_by_partition;
 #[cfg(test)]
-pub(crate) use projection::{InclusiveProjection, StrictProjection};
+pub(crate) use projection::InclusiveProjection;
+pub(crate) use projection::{StrictProjection, decided_by_partition};
 pub(crate) use residual::ResidualEvaluator;
 #[cfg(test)]
 pub(crate) use residual::residual;

@@ -19,10 +19,8 @@ impl InclusiveProjection {
 }
 
 /// Partitions of which all rows match.
-#[cfg_attr(not(test), allow(dead_code, reason = "for deletes that metadata alone can do"))]
 pub(crate) struct StrictProjection;
 
-#[cfg_attr(not(test), allow(dead_code, reason = "for deletes that metadata alone can do"))]
 impl StrictProjection {
     /// A predicate over the fields of the spec's partition tuples; where it is true, every row
     /// of the partition matches.
