@@ -31,9 +31,9 @@ pub(crate) use partition_evaluator::PartitionEvaluator;
 #[cfg(test)]
 pub(crate) use predicate::Leaf;
 pub(crate) use predicate::{Predicate, Term, Test};
+pub(crate) use projection::decided_by_partition;
 #[cfg(test)]
-pub(crate) use projection::InclusiveProjection;
-pub(crate) use projection::{StrictProjection, decided_by_partition};
+pub(crate) use projection::{InclusiveProjection, StrictProjection};
 pub(crate) use residual::ResidualEvaluator;
 #[cfg(test)]
 pub(crate) use residual::residual;

@@ -92,7 +92,9 @@ fn check_file(file: &ContentFile, table: &Table) -> Result<()> {
     if file.file_path.is_empty() {
         return Err(Error::invalid("an empty path").context("field `file_path`"));
     }
-    for (name, value) in [("record_count", file.record_count), ("file_size_in_bytes", file.file_size_in_bytes)] {
+    for (name, value) in
+        [("record_count", file.record_count), ("file_size_in_bytes", file.file_size_in_bytes)]
+    {
         if value < 0 {
             return Err(Error::invalid(format!("{value} is negative")).context(format!("field `{name}`")));
         }
@@ -139,7 +141,8 @@ fn check_delete_file(file: &ContentFile, table: &Table) -> Result<()> {
             if version < 3 {
                 return Err(Error::invalid(format!("format version {version} has no deletion vectors")));
             }
-            let missing = match (&file.referenced_data_file, file.content_offset, file.content_size_in_bytes) {
+            let missing = match (&file.referenced_data_file, file.content_offset, file.content_size_in_bytes)
+            {
                 (None, ..) => Some("referenced_data_file"),
                 (_, None, _) => Some("content_offset"),
                 (.., None) => Some("content_size_in_bytes"),

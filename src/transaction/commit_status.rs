@@ -166,9 +166,7 @@ fn is_removed(update: &TableUpdate, now: &TableMetadata) -> bool {
         TableUpdate::RemoveSnapshotRef(name) => !now.refs.contains_key(name),
         TableUpdate::RemoveStatistics(id) => !of_snapshot(&now.statistics, id),
         TableUpdate::RemovePartitionStatistics(id) => !of_snapshot(&now.partition_statistics, id),
-        TableUpdate::RemovePartitionSpecs(ids) => {
-            ids.iter().all(|id| !now.partition_specs.contains_key(id))
-        }
+        TableUpdate::RemovePartitionSpecs(ids) => ids.iter().all(|id| !now.partition_specs.contains_key(id)),
         TableUpdate::RemoveSchemas(ids) => ids.iter().all(|id| !now.schemas.contains_key(id)),
         TableUpdate::RemoveProperties(names) => names.iter().all(|n| !now.properties.contains_key(n)),
         _ => false,

@@ -8,7 +8,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::manifest_files::{Kind, Target};
 use super::removal::{FileKey, Removal};
 use crate::error::{Error, ErrorKind, Result};
-use crate::expr::{ManifestEvaluator, MetricsEvaluator, Predicate, ResidualEvaluator, StrictMetricsEvaluator};
+use crate::expr::{
+    ManifestEvaluator, MetricsEvaluator, Predicate, ResidualEvaluator, StrictMetricsEvaluator,
+};
 use crate::spec::{
     ContentFile, Manifest, ManifestContent, ManifestFile, PartitionSpec, PartitionValues, Schema, SchemaId,
     SequenceNumber,
@@ -102,8 +104,7 @@ impl ManifestFilter {
             .buffered(CONCURRENT_MANIFESTS)
             .try_collect()
             .await?;
-        self.results
-            .extend(filtered.iter().map(|(key, f)| (key.clone(), (dangling.clone(), f.clone()))));
+        self.results.extend(filtered.iter().map(|(key, f)| (key.clone(), (dangling.clone(), f.clone()))));
         let filtered: Vec<Filtered> = filtered.into_iter().map(|(_, filtered)| filtered).collect();
         if removal.all_must_exist {
             check_all_found(removal, &filtered)?;
@@ -176,7 +177,8 @@ impl<'a> Rules<'a> {
         }
         let is_deletes = manifest.content == ManifestContent::Deletes;
         let smallest = manifest.min_sequence_number.0;
-        if is_deletes && (!self.dangling.removed_data.is_empty() || 0 < smallest && smallest < self.dangling.before.0)
+        if is_deletes
+            && (!self.dangling.removed_data.is_empty() || 0 < smallest && smallest < self.dangling.before.0)
         {
             return true;
         }

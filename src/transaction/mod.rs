@@ -2,13 +2,37 @@
 //! meanwhile, committed through a catalog.
 
 mod action;
+mod append;
+mod changes;
 mod commit;
 mod commit_status;
+mod conflict_checks;
 mod create;
+mod delete_files;
+mod manifest_files;
+mod manifest_filter;
+mod manifest_merge;
+mod overwrite;
+mod removal;
+mod replace_partitions;
 mod retry;
+mod rewrite_files;
+mod rewrite_manifests;
+mod row_delta;
+mod settings;
+mod snapshot_options;
+mod snapshot_producer;
+mod summary;
 
 pub use action::Action;
+pub use append::Append;
 pub use commit::commit_all;
+pub use delete_files::DeleteFiles;
+pub use overwrite::Overwrite;
+pub use replace_partitions::ReplacePartitions;
+pub use rewrite_files::RewriteFiles;
+pub use rewrite_manifests::RewriteManifests;
+pub use row_delta::RowDelta;
 
 use crate::catalog::Catalog;
 use crate::error::Result;

@@ -18,7 +18,8 @@ pub(super) fn property<T: FromStr>(
     match properties.get(name) {
         None => Ok(default),
         Some(text) => text.trim().parse().map_err(|_| {
-            Error::invalid(format!("`{text}` can't be understood")).context(format!("table property `{name}`"))
+            Error::invalid(format!("`{text}` can't be understood"))
+                .context(format!("table property `{name}`"))
         }),
     }
 }

@@ -111,7 +111,10 @@ impl SnapshotProducer {
             return Ok(metadata.current_snapshot().cloned());
         };
         if reference.ref_type == RefType::Tag {
-            return Err(Error::invalid(format!("`{}` is a tag; only branches can be written to", self.branch)));
+            return Err(Error::invalid(format!(
+                "`{}` is a tag; only branches can be written to",
+                self.branch
+            )));
         }
         match metadata.snapshot(reference.snapshot_id) {
             Some(snapshot) => Ok(Some(Arc::clone(snapshot))),
@@ -147,7 +150,11 @@ impl SnapshotProducer {
     }
 
     /// A snapshot that only adds data files; manifests stay as they are.
-    pub(super) async fn fast_append(&mut self, base: &Base<'_>, changes: &Changes) -> Result<Vec<TableUpdate>> {
+    pub(super) async fn fast_append(
+        &mut self,
+        base: &Base<'_>,
+        changes: &Changes,
+    ) -> Result<Vec<TableUpdate>> {
         self.check(base, changes).await?;
         let mut summary = Summary::default();
         let mut manifests = self.write_new_data(base, changes, &mut summary).await?;
@@ -400,7 +407,8 @@ async fn complete(manifest: &mut ManifestFile, table: &Table) -> Result<()> {
     let (added, existing, deleted) =
         (count(ManifestStatus::Added)?, count(ManifestStatus::Existing)?, count(ManifestStatus::Deleted)?);
     let newest = |entry: &ManifestEntry| entry.snapshot_id;
-    let added_snapshot_id = manifest.added_snapshot_id.or_else(|| read.entries.iter().filter_map(newest).max());
+    let added_snapshot_id =
+        manifest.added_snapshot_id.or_else(|| read.entries.iter().filter_map(newest).max());
     (manifest.added_files_count, manifest.added_rows_count) = (Some(added.0), Some(added.1));
     (manifest.existing_files_count, manifest.existing_rows_count) = (Some(existing.0), Some(existing.1));
     (manifest.deleted_files_count, manifest.deleted_rows_count) = (Some(deleted.0), Some(deleted.1));

@@ -14,6 +14,8 @@ pub(super) struct Summary {
     pub(super) duplicates: u64,
     /// Manifests that the snapshot added, kept, and put others in the place of.
     pub(super) manifests: Option<[usize; 3]>,
+    /// Entries that were written anew.
+    pub(super) entries_processed: Option<usize>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -109,6 +111,9 @@ impl Summary {
             for (name, n) in [("created", created), ("kept", kept), ("replaced", replaced)] {
                 summary.insert(format!("manifests-{name}"), n.to_string());
             }
+        }
+        if let Some(n) = self.entries_processed {
+            summary.insert("entries-processed".to_owned(), n.to_string());
         }
         let totals = [
             ("total-records", added.records, removed.records),
