@@ -22,6 +22,8 @@ mod row_delta;
 mod settings;
 mod snapshot_options;
 mod snapshot_producer;
+#[cfg(test)]
+mod tests;
 
 pub use action::Action;
 pub use append::Append;
