@@ -24,6 +24,7 @@ mod snapshot_options;
 mod snapshot_producer;
 #[cfg(test)]
 mod tests;
+mod validation;
 
 pub use action::Action;
 pub use append::Append;

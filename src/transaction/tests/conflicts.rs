@@ -60,6 +60,32 @@ async fn a_retry_merges_and_filters_only_what_changed() {
     assert_eq!(number(&current(&table), "total-data-files"), 3);
 }
 
+/// The second action builds on what the first one wrote, which inherits something else at each
+/// attempt.
+#[tokio::test(start_paused = true)]
+async fn a_retry_of_several_actions_keeps_no_numbers() {
+    for version in 2..=3 {
+        let properties = [("commit.manifest.min-count-to-merge", "2")];
+        let (catalog, table) = TestCatalog::with_table(version, &properties).await;
+        catalog.faults(&[Fault::Overtaken]);
+        let both = Append::fast().files([file("a", Some(1), 2), file("b", Some(1), 3)]);
+        let overwrite =
+            Overwrite::new().remove_files([file("a", Some(1), 2)]).add_files([file("c", Some(1), 1)]);
+        let table = table.transaction().apply(both).apply(overwrite).commit(&catalog).await.unwrap();
+        let entries = entries(&table, ManifestContent::Data).await;
+        let numbers: BTreeMap<_, _> = entries
+            .iter()
+            .filter(|e| e.is_live())
+            .map(|e| (name(&e.data_file), (e.sequence_number.unwrap().0, e.data_file.first_row_id)))
+            .collect();
+        let ids = |id| (version == 3).then_some(id);
+        assert_eq!(numbers["other"], (1, ids(0)));
+        assert_eq!(numbers["b"], (2, ids(3)));
+        assert_eq!(numbers["c"].0, 3);
+        assert_eq!(catalog.files().await, referenced(&table).await);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn retries_end() {
     let (catalog, table) = TestCatalog::with_table(2, &[("commit.retry.num-retries", "2")]).await;
