@@ -141,6 +141,9 @@ impl<'a> Since<'a> {
 
     /// Delete files that were added; those that were only moved there keep their age.
     async fn new_deletes(&self, scope: Option<Scope<'_>>) -> Result<Vec<ManifestEntry>> {
+        if self.base.table.metadata().format_version < 2 {
+            return Ok(Vec::new());
+        }
         let added = self.manifests(ADD_DELETES, ManifestContent::Deletes).await?;
         let mut found = self.entries(&added, ManifestStatus::Added, scope).await?;
         let start = self.start();

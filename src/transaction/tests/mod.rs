@@ -2,6 +2,7 @@
 
 mod conflicts;
 mod history;
+mod isolation;
 mod removals;
 mod rows;
 mod snapshots;
