@@ -93,7 +93,9 @@ impl TestCatalog {
 
     pub(super) fn staged(&self, name: &str, version: u8) -> Table {
         let options = self.options.clone().name(name).identifier(ident(name));
-        Table::staged(Arc::new(created(name, version, &[])), &options).unwrap()
+        let metadata = Arc::new(created(name, version, &[]));
+        let location = format!("memory:///{name}/metadata/v0.metadata.json");
+        Table::from_metadata(metadata, &location, &options).unwrap().into_staged()
     }
 
     pub(super) fn faults(&self, faults: &[Fault]) {
