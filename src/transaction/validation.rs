@@ -205,7 +205,7 @@ impl<'a> Since<'a> {
                     ManifestStatus::Existing => file.existing_files_count,
                 };
                 if counted == Some(0) || matcher.is_some_and(|m| !m.may_list(&file)) {
-                    return Ok(Vec::new());
+                    return Result::<Vec<ManifestEntry>>::Ok(Vec::new());
                 }
                 let manifest = table.manifest(&file).await?;
                 let is_it = |entry: &&ManifestEntry| {

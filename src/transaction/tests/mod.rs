@@ -234,6 +234,8 @@ fn created(name: &str, version: u8, properties: &[(&str, &str)]) -> TableMetadat
         .iter()
         .copied()
         .chain([("format-version", version.as_str())])
+        // Nobody waits for anything.
+        .chain([("commit.retry.min-wait-ms", "0"), ("commit.status-check.min-wait-ms", "0")])
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
     let location = format!("memory:///{name}");

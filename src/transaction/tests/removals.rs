@@ -157,7 +157,7 @@ async fn files_are_overwritten_by_a_filter() {
 async fn a_file_with_nulls_is_not_removed_as_different() {
     let (catalog, table) = TestCatalog::with_table(2, &[]).await;
     let mut with_null = file("a", Some(1), 2);
-    let mut metrics = MetricMaps::from(&with_null.metrics);
+    let mut metrics = with_null.metrics.to_maps();
     metrics.null_value_counts = [(FieldId(2), 1)].into();
     with_null.metrics = metrics.into();
     let append = Append::fast().files([with_null]);

@@ -71,7 +71,7 @@ async fn a_data_file_has_one_vector() {
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_vector_that_came_in_between_is_seen() {
     let (catalog, table) = TestCatalog::with_table(3, &[]).await;
     let a = file("a", Some(1), 5);
