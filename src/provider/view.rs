@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Column, DataFusionError};
 use datafusion::error::Result as DfResult;
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown, TableType, cast, col,
@@ -79,15 +79,16 @@ impl IcebergView {
         if depth >= MAX_DEPTH {
             return Err(Error::invalid(format!("more than {MAX_DEPTH} views name each other")));
         }
-        let mut config = state.config().clone().with_extension(Arc::new(ViewDepth(depth + 1)));
-        let catalog = &mut config.options_mut().catalog;
+        // A builder would register a new catalog under the name of the default one.
+        let mut session = state.clone();
+        let config = session.config().clone().with_extension(Arc::new(ViewDepth(depth + 1)));
+        *session.config_mut() = config;
+        let catalog = &mut session.config_mut().options_mut().catalog;
         catalog.default_catalog.clone_from(&self.default_catalog);
         if !self.default_namespace.is_empty() {
             catalog.default_schema = self.default_namespace.join(".");
         }
-        let names = Arc::clone(state.catalog_list());
-        let builder = SessionStateBuilder::new_from_existing(state.clone()).with_config(config);
-        Ok(builder.with_catalog_list(names).build())
+        Ok(session)
     }
 
     /// The view's query, with the names and types of the view's columns.
