@@ -55,6 +55,14 @@ async fn data_file(table: &Table, id: i64) -> ContentFile {
     }
 }
 
+/// Appends a row to a table with one column, `id`.
+#[cfg(feature = "catalog-sql")]
+pub(crate) async fn append_row(catalog: &Arc<dyn Catalog>, ident: &TableIdent, id: i64) {
+    let table = catalog.load_table(ident).await.unwrap();
+    let file = data_file(&table, id).await;
+    table.transaction().apply(Append::merging().files([file])).commit(catalog.as_ref()).await.unwrap();
+}
+
 /// All files that the table's metadata names, canonically spelled.
 async fn reachable(table: &Table) -> BTreeSet<String> {
     let mut paths: BTreeSet<String> =
@@ -149,4 +157,30 @@ async fn on_sqlite() {
     ];
     let catalog = super::SqlCatalog::connect("c", properties.into()).await.unwrap();
     sixteen_writers(Arc::new(catalog), true).await;
+}
+
+/// In the database that an environment variable names.
+#[cfg(feature = "catalog-sql")]
+async fn on_server(variable: &str) {
+    let Ok(uri) = std::env::var(variable) else {
+        println!("skipped: {variable} is not set");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let warehouse = dir.path().display().to_string();
+    let properties = [("uri".to_owned(), uri), ("warehouse".to_owned(), warehouse)];
+    let catalog = super::SqlCatalog::connect("icefloe_test", properties.into()).await.unwrap();
+    sixteen_writers(Arc::new(catalog), true).await;
+}
+
+#[cfg(feature = "catalog-sql")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn on_postgres() {
+    on_server("ICEFLOE_TEST_POSTGRES").await;
+}
+
+#[cfg(feature = "catalog-sql")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn on_mysql() {
+    on_server("ICEFLOE_TEST_MYSQL").await;
 }
