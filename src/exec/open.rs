@@ -7,23 +7,27 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use datafusion::common::config::ConfigOptions;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
-use datafusion::datasource::physical_plan::{FileScanConfigBuilder, FileSource};
+use datafusion::datasource::physical_plan::{FileScanConfigBuilder, FileSource, ParquetSource};
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::functions::core::file_row_index;
+use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::ObjectStore;
 
-use crate::error::{Error, ResultExt};
+use crate::error::{Error, Result, ResultExt};
 use crate::spec::FileFormat;
 
 use super::adapter::AdapterFactory;
-use super::deletes::{EqualityFilter, row_selection};
+use super::deletes::{LiveRows, POSITION, Remainder, Removal, long_runs};
 use super::rows::open_rows;
 use super::source::{ScanContext, ScanFile};
 use super::statistics::file_statistics;
@@ -70,7 +74,7 @@ impl Morselizer for IcebergMorselizer {
         }
         let is_parquet = scan_file.task.data_file.file_format == FileFormat::Parquet;
         if is_parquet && scan_file.task.deletes.is_empty() {
-            return self.0.parquet(file, &scan_file, None);
+            return self.0.parquet(file, &scan_file, Removal::default());
         }
         Ok(Box::new(Loading { open: Arc::clone(&self.0), file, scan_file }))
     }
@@ -82,19 +86,20 @@ impl OpenFiles {
         &self,
         file: PartitionedFile,
         scan_file: &ScanFile,
-        equality: Option<EqualityFilter>,
+        removal: Removal,
     ) -> DfResult<Box<dyn MorselPlanner>> {
         let adapter = AdapterFactory {
             schema: Arc::clone(&self.context.resolution.schema),
             constants: Arc::clone(&scan_file.constants),
             position_column: self.position_column(),
         };
-        let source = match &equality {
-            None => Arc::clone(&self.inner),
-            Some(filter) => self.with_keys(filter)?,
+        let removes = !removal.is_empty();
+        let (source, remainder) = match removes {
+            false => (Arc::clone(&self.inner), None),
+            true => self.before_removal(removal)?,
         };
-        // Rows that equality deletes remove don't count for a limit.
-        let limit = if equality.is_some() { None } else { self.limit };
+        // Rows that are taken out after decoding don't count for a limit.
+        let limit = if removes { None } else { self.limit };
         let config = FileScanConfigBuilder::new(self.object_store_url.clone(), Arc::clone(&source))
             .with_limit(limit)
             .with_preserve_order(self.preserve_order)
@@ -104,33 +109,51 @@ impl OpenFiles {
             .create_morselizer(Arc::clone(&self.object_store), &config, self.partition)?
             .plan_file(file)?;
         let file = ReadFile {
-            filter: equality,
+            remainder,
             path: scan_file.task.data_file.file_path.clone(),
             table: self.context.table.name().to_owned(),
         };
         Ok(Box::new(ReadPlanner { planner, file: Arc::new(file) }))
     }
 
-    /// The Parquet source with the key columns after the columns that the query wants.
-    fn with_keys(&self, filter: &EqualityFilter) -> DfResult<Arc<dyn FileSource>> {
-        let mut exprs: Vec<ProjectionExpr> = self.projection();
+    /// The Parquet source with the columns that the query reads and those that the removal needs,
+    /// and what then becomes of its batches.
+    fn before_removal(&self, removal: Removal) -> DfResult<(Arc<dyn FileSource>, Option<Remainder>)> {
         let schema = self.inner.table_schema().table_schema();
-        for name in filter.key_columns() {
-            let index = schema.index_of(&name)?;
-            exprs.push(ProjectionExpr { expr: Arc::new(Column::new(&name, index)), alias: key_alias(&name) });
+        let wanted = ProjectionExprs::new(self.projection());
+        let mut names: Vec<String> =
+            wanted.iter().flat_map(|p| collect_columns(&p.expr)).map(|c| c.name().to_owned()).collect();
+        names.extend(removal.key_columns());
+        names.sort_unstable();
+        names.dedup();
+        let mut exprs = Vec::with_capacity(names.len() + 1);
+        for name in names {
+            let column = Column::new(&name, schema.index_of(&name)?);
+            exprs.push(ProjectionExpr { expr: Arc::new(column), alias: name });
         }
+        if removal.needs_positions() {
+            let options = Arc::new(ConfigOptions::default());
+            let position = ScalarFunctionExpr::try_new(file_row_index(), Vec::new(), schema, options)?;
+            exprs.push(ProjectionExpr { expr: Arc::new(position), alias: POSITION.to_owned() });
+        }
+        let decoded = ProjectionExprs::new(exprs);
+
+        let pushed = self.pushed()?;
         let mut source = self.context.parquet.clone();
-        let pushed = self
-            .inner
-            .downcast_ref::<datafusion::datasource::physical_plan::ParquetSource>()
-            .ok_or_else(|| Error::invalid("the scan's Parquet source was replaced"))?;
         source = source.with_table_parquet_options(pushed.table_parquet_options().clone());
         if let Some(predicate) = self.inner.filter() {
             source = source.with_predicate(predicate);
         }
-        let source = source.with_batch_size(self.batch_size);
-        let projected = source.try_pushdown_projection(&ProjectionExprs::new(exprs))?;
-        projected.ok_or_else(|| Error::invalid("the Parquet source takes no projection").into())
+        let source = source.with_batch_size(self.batch_size).try_pushdown_projection(&decoded)?;
+        let source = source.ok_or_else(|| Error::invalid("the Parquet source takes no projection"))?;
+        let decoded = decoded.project_schema(schema)?;
+        let output = wanted.project_schema(schema)?;
+        Ok((source, Some(Remainder::new(removal, &wanted, &decoded, Arc::new(output))?)))
+    }
+
+    fn pushed(&self) -> Result<&ParquetSource> {
+        let pushed = self.inner.downcast_ref::<ParquetSource>();
+        pushed.ok_or_else(|| Error::invalid("the scan's Parquet source was replaced"))
     }
 
     /// What the scan calls positions, if it has them: its only virtual column.
@@ -142,11 +165,6 @@ impl OpenFiles {
     pub(crate) fn projection(&self) -> Vec<ProjectionExpr> {
         self.inner.projection().map(|p| p.iter().cloned().collect()).unwrap_or_default()
     }
-}
-
-/// What a key column is called next to the columns that the query wants.
-pub(crate) fn key_alias(name: &str) -> String {
-    format!("\u{1}key_{name}")
 }
 
 /// A file whose deletes have to be loaded first, or that isn't Parquet.
@@ -169,14 +187,17 @@ impl MorselPlanner for Loading {
                 let stream = open_rows(&open, &file, &scan_file, positions, equality).await?;
                 return Ok(Box::new(Ready(Some(Rows(stream)))) as Box<dyn MorselPlanner>);
             }
+            let mut removal = Removal { live: None, equality };
             if let Some(positions) = positions.filter(|p| !p.is_empty()) {
                 let rows = u64::try_from(task.data_file.record_count)
                     .map_err(|_| Error::invalid(format!("record_count is {}", task.data_file.record_count)))
                     .context(in_file)?;
-                let selection = row_selection(&positions, rows).context(in_file)?;
-                file = file.with_extension(ParquetRowSelection::new(selection));
+                removal.live = LiveRows::new(&positions, rows).context(in_file)?;
+                if let Some(selection) = long_runs(&positions, rows).context(in_file)? {
+                    file = file.with_extension(ParquetRowSelection::new(selection));
+                }
             }
-            open.parquet(file, &scan_file, equality)
+            open.parquet(file, &scan_file, removal)
         })))
     }
 }
@@ -209,8 +230,8 @@ impl Morsel for Rows {
 /// What is done to whatever is read of a Parquet file.
 #[derive(Debug)]
 struct ReadFile {
-    /// Takes out rows whose keys were deleted.
-    filter: Option<EqualityFilter>,
+    /// Takes deleted rows out.
+    remainder: Option<Remainder>,
     path: String,
     table: String,
 }
@@ -230,9 +251,9 @@ impl ReadFile {
 
     fn read(&self, batch: DfResult<RecordBatch>) -> DfResult<RecordBatch> {
         let batch = batch.map_err(|e| self.placed(e))?;
-        match &self.filter {
+        match &self.remainder {
             None => Ok(batch),
-            Some(filter) => filter.apply(&batch).map_err(|e| self.placed(e.into())),
+            Some(remainder) => remainder.of(&batch).map_err(|e| self.placed(e)),
         }
     }
 }

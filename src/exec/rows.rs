@@ -15,7 +15,7 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::error::Result as DfResult;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::projection::ProjectionExpr;
+use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_adapter::{PhysicalExprAdapterFactory, replace_columns_with_literals};
 use datafusion::physical_plan::metrics::MetricBuilder;
@@ -28,7 +28,7 @@ use crate::spec::DeletionVector;
 use super::adapter::AdapterFactory;
 use super::deletes::EqualityFilter;
 use super::files::open_file;
-use super::open::{OpenFiles, key_alias};
+use super::open::OpenFiles;
 use super::source::ScanFile;
 
 /// Opens a file and returns what the query wants of its rows.
@@ -47,24 +47,16 @@ pub(crate) async fn open_rows(
         return Ok(stream::empty().boxed());
     }
     let table_schema = open.inner.table_schema();
-    let mut projection = open.projection();
-    let output = Arc::new(ArrowSchema::new(
-        projection
-            .iter()
-            .map(|p| {
-                Ok(p.expr.return_field(table_schema.table_schema())?.as_ref().clone().with_name(&p.alias))
-            })
-            .collect::<DfResult<Vec<_>>>()?,
-    ));
-    let wanted = projection.len();
-    for name in equality.iter().flat_map(EqualityFilter::key_columns) {
-        let index = table_schema.table_schema().index_of(&name)?;
-        projection
-            .push(ProjectionExpr { expr: Arc::new(Column::new(&name, index)), alias: key_alias(&name) });
-    }
+    let wanted = ProjectionExprs::new(open.projection());
+    let output = Arc::new(wanted.project_schema(table_schema.table_schema())?);
+    let keys = equality.iter().flat_map(EqualityFilter::key_columns);
+    let keys: Vec<Column> = keys
+        .map(|name| Ok(Column::new(&name, table_schema.table_schema().index_of(&name)?)))
+        .collect::<DfResult<_>>()?;
     let predicate = open.inner.filter();
-    let exprs = projection.iter().map(|p| &p.expr).chain(predicate.iter());
-    let columns: HashSet<String> = exprs.flat_map(collect_columns).map(|c| c.name().to_owned()).collect();
+    let exprs = wanted.iter().map(|p| &p.expr).chain(predicate.iter());
+    let read = exprs.flat_map(collect_columns).chain(keys.iter().cloned());
+    let columns: HashSet<String> = read.map(|c| c.name().to_owned()).collect();
 
     let context = &open.context;
     let bytes = MetricBuilder::new(open.inner.metrics()).counter("bytes_scanned", open.partition);
@@ -89,18 +81,16 @@ pub(crate) async fn open_rows(
         .collect();
     let adapt =
         |expr: Arc<dyn PhysicalExpr>| adapter.rewrite(replace_columns_with_literals(expr, &constants)?);
-    let fields = projection
-        .iter()
-        .map(|p| Ok(p.expr.return_field(table_schema.table_schema())?.as_ref().clone().with_name(&p.alias)))
-        .collect::<DfResult<Vec<_>>>()?;
     let reader = RowReader {
         physical,
         has_positions: !table_schema.virtual_columns().is_empty(),
         predicate: predicate.map(&adapt).transpose()?,
-        exprs: projection.into_iter().map(|p| adapt(p.expr)).collect::<DfResult<_>>()?,
-        schema: Arc::new(ArrowSchema::new(fields)),
+        exprs: wanted.iter().map(|p| adapt(Arc::clone(&p.expr))).collect::<DfResult<_>>()?,
         output,
-        wanted,
+        keys: keys
+            .into_iter()
+            .map(|c| Ok((c.name().to_owned(), adapt(Arc::new(c))?)))
+            .collect::<DfResult<_>>()?,
         positions,
         equality,
         next: 0,
@@ -132,11 +122,10 @@ struct RowReader {
     has_positions: bool,
     predicate: Option<Arc<dyn PhysicalExpr>>,
     exprs: Vec<Arc<dyn PhysicalExpr>>,
-    /// What the expressions give: what is wanted, then the key columns.
-    schema: SchemaRef,
-    /// What is wanted.
+    /// What the expressions give.
     output: SchemaRef,
-    wanted: usize,
+    /// What equality deletes compare.
+    keys: Vec<(String, Arc<dyn PhysicalExpr>)>,
     positions: Option<DeletionVector>,
     equality: Option<EqualityFilter>,
     /// The position of the next row.
@@ -172,17 +161,22 @@ impl RowReader {
             let matches = predicate.evaluate(&batch)?.into_array(batch.num_rows())?;
             batch = filter_record_batch(&batch, as_boolean_array(&matches)?)?;
         }
+        if let Some(equality) = &self.equality {
+            let keys: Vec<(&str, ArrayRef)> = self
+                .keys
+                .iter()
+                .map(|(name, key)| Ok((name.as_str(), key.evaluate(&batch)?.into_array(batch.num_rows())?)))
+                .collect::<DfResult<_>>()?;
+            if let Some(live) = equality.live(&RecordBatch::try_from_iter(keys)?)? {
+                batch = filter_record_batch(&batch, &BooleanArray::new(live, None))?;
+            }
+        }
         let mut values = Vec::with_capacity(self.exprs.len());
         for expr in &self.exprs {
             values.push(expr.evaluate(&batch)?.into_array(batch.num_rows())?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), values, &options)?;
-        match &self.equality {
-            Some(equality) => Ok(equality.apply(&batch)?),
-            None if self.wanted == batch.num_columns() => Ok(batch.with_schema(Arc::clone(&self.output))?),
-            None => Err(Error::invalid("a scan has columns that nobody wants").into()),
-        }
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.output), values, &options)?)
     }
 
     fn finish(&self) -> Result<()> {

@@ -83,6 +83,7 @@ pub(crate) fn build_scan(
     let delete_bytes = Count::new();
     let memory = &session.runtime_env().memory_pool;
     let deletes = DeleteLoader::new(request.table, &request.schema, &tasks, memory, delete_bytes)?;
+    let has_deletes = tasks.iter().any(|task| !task.deletes.is_empty());
     let layout = Layout::new(request, deletes.dropped_columns())?;
 
     let columns = layout.statistics_columns(request);
@@ -120,6 +121,7 @@ pub(crate) fn build_scan(
         resolution,
         columns,
         deletes,
+        has_deletes,
         parquet: parquet.clone(),
         description: describe(request, &plan.residuals, &plan.counters, &files),
     });

@@ -11,6 +11,10 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileOpener, FileScanConfig, FileSource, ParquetSource};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
+};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr};
@@ -57,6 +61,8 @@ pub(crate) struct ScanContext {
     /// The columns that the query reads, as indices into the schema.
     pub(crate) columns: Vec<usize>,
     pub(crate) deletes: DeleteLoader,
+    /// Whether rows of any file are deleted.
+    pub(crate) has_deletes: bool,
     /// The Parquet source as it was made, with all columns.
     pub(crate) parquet: ParquetSource,
     /// Table, snapshot, schema, filter and pruning, as `EXPLAIN` shows them.
@@ -84,7 +90,13 @@ impl IcebergSource {
     /// drops conjuncts that it can't evaluate for a file after having promised them: of nested
     /// columns, which a file may have in another shape, and of row lineage columns, which are
     /// made of the row's position.
-    fn is_row_filter(&self, filter: &Arc<dyn PhysicalExpr>) -> bool {
+    ///
+    /// Where rows are deleted after decoding, a row filter sees them too, so it must not be one that
+    /// fails on some values.
+    fn is_row_filter(&self, filter: &Arc<dyn PhysicalExpr>, pushdown: bool) -> bool {
+        if pushdown && self.context.has_deletes && can_fail(filter) {
+            return false;
+        }
         let schema = self.inner.table_schema().table_schema();
         let lineage = lineage_fields();
         collect_columns(filter).iter().all(|column| {
@@ -94,6 +106,27 @@ impl IcebergSource {
                     .is_ok_and(|f| !f.data_type().is_nested() && !matches!(f.data_type(), DataType::Null))
         })
     }
+}
+
+/// Whether an expression may be an error for some values: anything but comparisons and logic.
+fn can_fail(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    use Operator::{And, Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq, Or};
+    let is_safe = match expr.downcast_ref::<BinaryExpr>() {
+        Some(binary) => matches!(
+            binary.op(),
+            Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom | And | Or
+        ),
+        None => {
+            expr.is::<Column>()
+                || expr.is::<Literal>()
+                || expr.is::<NotExpr>()
+                || expr.is::<IsNullExpr>()
+                || expr.is::<IsNotNullExpr>()
+                || expr.is::<InListExpr>()
+                || expr.is::<DynamicFilterPhysicalExpr>()
+        }
+    };
+    !is_safe || expr.children().into_iter().any(can_fail)
 }
 
 impl fmt::Debug for IcebergSource {
@@ -174,7 +207,8 @@ impl FileSource for IcebergSource {
     ) -> DfResult<FilterPushdownPropagation<Arc<dyn FileSource>>> {
         // What can't be promised is withheld altogether: one filter that it can't build makes the
         // Parquet source forget all of them.
-        let promised: Vec<bool> = filters.iter().map(|f| self.is_row_filter(f)).collect();
+        let pushdown = config.execution.parquet.pushdown_filters;
+        let promised: Vec<bool> = filters.iter().map(|f| self.is_row_filter(f, pushdown)).collect();
         let passed = filters.into_iter().zip(&promised).filter(|(_, p)| **p).map(|(f, _)| f).collect();
         let mut result = self.inner.try_pushdown_filters(passed, config)?;
         let mut answers = std::mem::take(&mut result.filters).into_iter();

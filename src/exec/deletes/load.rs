@@ -254,6 +254,9 @@ impl DeleteLoader {
             let grown = set.memory().saturating_sub(before);
             self.grow(grown as u64, 1)?;
         }
+        let before = set.memory();
+        set.finish();
+        self.grow(set.memory().saturating_sub(before) as u64, 0)?;
         Ok(set)
     }
 
