@@ -14,10 +14,10 @@ use datafusion::datasource::physical_plan::{FileScanConfigBuilder, FileSource, P
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::functions::core::file_row_index;
-use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -27,7 +27,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::spec::FileFormat;
 
 use super::adapter::AdapterFactory;
-use super::deletes::{LiveRows, POSITION, Remainder, Removal, long_runs};
+use super::deletes::{LiveRows, POSITION, Remainder, Removal};
 use super::rows::open_rows;
 use super::source::{ScanContext, ScanFile};
 use super::statistics::file_statistics;
@@ -36,6 +36,8 @@ use super::statistics::file_statistics;
 pub(crate) struct OpenFiles {
     /// The Parquet source with everything that the optimizer pushed into it.
     pub(crate) inner: Arc<dyn FileSource>,
+    /// A filter that the scan has promised to apply after decoding.
+    pub(crate) row_filter: Option<Arc<dyn PhysicalExpr>>,
     pub(crate) context: Arc<ScanContext>,
     pub(crate) object_store: Arc<dyn ObjectStore>,
     pub(crate) object_store_url: ObjectStoreUrl,
@@ -93,7 +95,7 @@ impl OpenFiles {
             constants: Arc::clone(&scan_file.constants),
             position_column: self.position_column(),
         };
-        let removes = !removal.is_empty();
+        let removes = !removal.is_empty() || self.row_filter.is_some();
         let (source, remainder) = match removes {
             false => (Arc::clone(&self.inner), None),
             true => self.before_removal(removal)?,
@@ -118,11 +120,11 @@ impl OpenFiles {
 
     /// The Parquet source with the columns that the query reads and those that the removal needs,
     /// and what then becomes of its batches.
-    fn before_removal(&self, removal: Removal) -> DfResult<(Arc<dyn FileSource>, Option<Remainder>)> {
+    fn before_removal(&self, removal: Removal) -> DfResult<(Arc<dyn FileSource>, Option<Arc<Remainder>>)> {
         let schema = self.inner.table_schema().table_schema();
         let wanted = ProjectionExprs::new(self.projection());
-        let mut names: Vec<String> =
-            wanted.iter().flat_map(|p| collect_columns(&p.expr)).map(|c| c.name().to_owned()).collect();
+        let exprs = wanted.iter().map(|p| &p.expr).chain(&self.row_filter);
+        let mut names: Vec<String> = exprs.flat_map(collect_columns).map(|c| c.name().to_owned()).collect();
         names.extend(removal.key_columns());
         names.sort_unstable();
         names.dedup();
@@ -148,7 +150,10 @@ impl OpenFiles {
         let source = source.ok_or_else(|| Error::invalid("the Parquet source takes no projection"))?;
         let decoded = decoded.project_schema(schema)?;
         let output = wanted.project_schema(schema)?;
-        Ok((source, Some(Remainder::new(removal, &wanted, &decoded, Arc::new(output))?)))
+        let filter = self.row_filter.clone();
+        let remainder =
+            Remainder::new(removal, filter, &wanted, &decoded, Arc::new(output), self.batch_size)?;
+        Ok((source, Some(Arc::new(remainder))))
     }
 
     fn pushed(&self) -> Result<&ParquetSource> {
@@ -181,22 +186,20 @@ impl MorselPlanner for Loading {
         Ok(Some(MorselPlan::new().with_pending_planner(async move {
             let task = Arc::clone(&scan_file.task);
             let in_file = || format!("deletes of file {}", task.data_file.file_path);
-            let positions = open.context.deletes.positions(&task).await.context(in_file)?;
-            let equality = open.context.deletes.equality(&task).await.context(in_file)?;
+            let deletes = &open.context.deletes;
+            let equality = deletes.equality(&task).await.context(in_file)?;
             if task.data_file.file_format != FileFormat::Parquet {
+                let positions = deletes.positions(&task).await.context(in_file)?;
                 let stream = open_rows(&open, &file, &scan_file, positions, equality).await?;
                 return Ok(Box::new(Ready(Some(Rows(stream)))) as Box<dyn MorselPlanner>);
             }
-            let mut removal = Removal { live: None, equality };
-            if let Some(positions) = positions.filter(|p| !p.is_empty()) {
-                let rows = u64::try_from(task.data_file.record_count)
-                    .map_err(|_| Error::invalid(format!("record_count is {}", task.data_file.record_count)))
-                    .context(in_file)?;
-                removal.live = LiveRows::new(&positions, rows).context(in_file)?;
-                if let Some(selection) = long_runs(&positions, rows).context(in_file)? {
-                    file = file.with_extension(ParquetRowSelection::new(selection));
-                }
+            let size = i64::try_from(file.object_meta.size).unwrap_or(i64::MAX);
+            let in_parts = file.range.as_ref().is_some_and(|range| range.start > 0 || range.end < size);
+            let live = deletes.live_rows(&task, in_parts).await.context(in_file)?;
+            if let Some(selection) = live.as_ref().and_then(LiveRows::long_runs) {
+                file = file.with_extension(ParquetRowSelection::new(selection));
             }
+            let removal = Removal { live, equality };
             open.parquet(file, &scan_file, removal)
         })))
     }
@@ -231,7 +234,7 @@ impl Morsel for Rows {
 #[derive(Debug)]
 struct ReadFile {
     /// Takes deleted rows out.
-    remainder: Option<Remainder>,
+    remainder: Option<Arc<Remainder>>,
     path: String,
     table: String,
 }
@@ -247,14 +250,6 @@ impl ReadFile {
             .context(format!("file {}", self.path))
             .context(format!("table {}", self.table))
             .into()
-    }
-
-    fn read(&self, batch: DfResult<RecordBatch>) -> DfResult<RecordBatch> {
-        let batch = batch.map_err(|e| self.placed(e))?;
-        match &self.remainder {
-            None => Ok(batch),
-            Some(remainder) => remainder.of(&batch).map_err(|e| self.placed(e)),
-        }
     }
 }
 
@@ -299,6 +294,11 @@ struct ReadMorsel {
 impl Morsel for ReadMorsel {
     fn into_stream(self: Box<Self>) -> BoxStream<'static, DfResult<RecordBatch>> {
         let ReadMorsel { morsel, file } = *self;
-        morsel.into_stream().map(move |batch| file.read(batch)).boxed()
+        let decoded = morsel.into_stream();
+        let rows = match &file.remainder {
+            None => decoded,
+            Some(remainder) => Arc::clone(remainder).of(decoded),
+        };
+        rows.map(move |batch| batch.map_err(|e| file.placed(e))).boxed()
     }
 }

@@ -17,7 +17,9 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{
+    EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr, conjunction,
+};
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
@@ -73,13 +75,16 @@ pub(crate) struct ScanContext {
 #[derive(Clone)]
 pub(crate) struct IcebergSource {
     inner: Arc<dyn FileSource>,
+    /// What the scan has promised to apply after decoding: deleted rows are taken out there, and
+    /// with the same mask it costs nothing more.
+    row_filter: Option<Arc<dyn PhysicalExpr>>,
     batch_size: Option<usize>,
     context: Arc<ScanContext>,
 }
 
 impl IcebergSource {
     pub(crate) fn new(inner: ParquetSource, context: Arc<ScanContext>) -> Self {
-        Self { inner: Arc::new(inner), batch_size: None, context }
+        Self { inner: Arc::new(inner), row_filter: None, batch_size: None, context }
     }
 
     fn wrap(&self, inner: Arc<dyn FileSource>) -> Arc<dyn FileSource> {
@@ -129,6 +134,11 @@ fn can_fail(expr: &Arc<dyn PhysicalExpr>) -> bool {
     !is_safe || expr.children().into_iter().any(can_fail)
 }
 
+/// Whether an expression is what it is: dynamic filters become others while the query runs.
+fn is_fixed(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    !expr.is::<DynamicFilterPhysicalExpr>() && expr.children().into_iter().all(is_fixed)
+}
+
 impl fmt::Debug for IcebergSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IcebergSource").field("context", &self.context).finish_non_exhaustive()
@@ -153,6 +163,7 @@ impl FileSource for IcebergSource {
     ) -> DfResult<Box<dyn Morselizer>> {
         Ok(Box::new(IcebergMorselizer::new(OpenFiles {
             inner: Arc::clone(&self.inner),
+            row_filter: self.row_filter.clone(),
             context: Arc::clone(&self.context),
             object_store,
             object_store_url: config.object_store_url.clone(),
@@ -169,7 +180,7 @@ impl FileSource for IcebergSource {
 
     fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
         let inner = self.inner.with_batch_size(batch_size);
-        Arc::new(Self { inner, batch_size: Some(batch_size), context: Arc::clone(&self.context) })
+        Arc::new(Self { inner, batch_size: Some(batch_size), ..self.clone() })
     }
 
     fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
@@ -209,14 +220,24 @@ impl FileSource for IcebergSource {
         // Parquet source forget all of them.
         let pushdown = config.execution.parquet.pushdown_filters;
         let promised: Vec<bool> = filters.iter().map(|f| self.is_row_filter(f, pushdown)).collect();
-        let passed = filters.into_iter().zip(&promised).filter(|(_, p)| **p).map(|(f, _)| f).collect();
+        let passed = filters.iter().zip(&promised).filter(|(_, p)| **p).map(|(f, _)| Arc::clone(f)).collect();
         let mut result = self.inner.try_pushdown_filters(passed, config)?;
+        let Some(inner) = result.updated_node.take() else {
+            result.filters = vec![PushedDown::No; filters.len()];
+            return Ok(result);
+        };
+        let mut source = Self { inner, ..self.clone() };
         let mut answers = std::mem::take(&mut result.filters).into_iter();
-        result.filters = promised
-            .iter()
-            .map(|p| if *p { answers.next().unwrap_or(PushedDown::No) } else { PushedDown::No })
-            .collect();
-        result.updated_node = result.updated_node.map(|inner| self.wrap(inner));
+        for (filter, promised) in filters.into_iter().zip(promised) {
+            let answer = if promised { answers.next().unwrap_or(PushedDown::No) } else { PushedDown::No };
+            let ours =
+                promised && !pushdown && self.context.has_deletes && is_fixed(&filter) && !can_fail(&filter);
+            if ours {
+                source.row_filter = Some(conjunction(source.row_filter.into_iter().chain([filter])));
+            }
+            result.filters.push(if ours { PushedDown::Yes } else { answer });
+        }
+        result.updated_node = Some(Arc::new(source));
         Ok(result)
     }
 

@@ -8,5 +8,5 @@ mod remove;
 
 pub(crate) use equality::EqualityFilter;
 pub(crate) use load::DeleteLoader;
-pub(crate) use positions::{LiveRows, long_runs};
+pub(crate) use positions::LiveRows;
 pub(crate) use remove::{POSITION, Remainder, Removal};

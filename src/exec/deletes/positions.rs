@@ -4,72 +4,70 @@
 //! Single rows don't: the reader would decode every run between them on its own, which costs more
 //! than to decode all and to take them out of the batches by a mask.
 
-use std::sync::Arc;
-
 use arrow::array::{BooleanBufferBuilder, Int64Array};
-use arrow::buffer::BooleanBuffer;
+use arrow::buffer::{BooleanBuffer, Buffer};
+use arrow::util::bit_iterator::BitSliceIterator;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
 use crate::error::{Error, Result};
 use crate::spec::DeletionVector;
 
 /// From so many rows on, a run of deleted rows is skipped by the reader.
-const LONG_RUN: u64 = 1024;
-
-/// The reader's selection of what lies between long runs of deleted rows; `None` without one.
-///
-/// # Errors
-/// `DataInvalid` for a file with more rows than memory has addresses.
-pub(crate) fn long_runs(deleted: &DeletionVector, rows: u64) -> Result<Option<RowSelection>> {
-    let size = |n: u64| usize::try_from(n).map_err(|_| Error::invalid(format!("a file of {rows} rows")));
-    let mut selectors = Vec::new();
-    let mut next = 0u64;
-    let mut positions = deleted.iter_range(0..rows).peekable();
-    while let Some(first) = positions.next() {
-        let mut end = first + 1;
-        while positions.next_if_eq(&end).is_some() {
-            end += 1;
-        }
-        if end - first < LONG_RUN {
-            continue;
-        }
-        if first > next {
-            selectors.push(RowSelector::select(size(first - next)?));
-        }
-        selectors.push(RowSelector::skip(size(end - first)?));
-        next = end;
-    }
-    if selectors.is_empty() {
-        return Ok(None);
-    }
-    if next < rows {
-        selectors.push(RowSelector::select(size(rows - next)?));
-    }
-    Ok(Some(RowSelection::from(selectors)))
-}
+const LONG_RUN: usize = 1024;
 
 /// One bit a row of a file: whether it is left.
 #[derive(Debug, Clone)]
-pub(crate) struct LiveRows(Arc<BooleanBuffer>);
+pub(crate) struct LiveRows(BooleanBuffer);
 
 impl LiveRows {
-    /// The rows of a file of `rows` rows without the deleted ones; `None` if none of them is deleted.
+    /// The rows of a file of `rows` rows without the deleted ones.
     ///
     /// # Errors
-    /// As [`long_runs`].
-    pub(crate) fn new(deleted: &DeletionVector, rows: u64) -> Result<Option<Self>> {
+    /// `DataInvalid` for a file with more rows than memory has addresses.
+    pub(crate) fn new(deleted: &DeletionVector, rows: u64) -> Result<Self> {
         let length = usize::try_from(rows).map_err(|_| Error::invalid(format!("a file of {rows} rows")))?;
-        let mut deleted = deleted.iter_range(0..rows).peekable();
-        if deleted.peek().is_none() {
-            return Ok(None);
+        let mut words = vec![u64::MAX; length.div_ceil(64)];
+        deleted.clear_in(&mut words);
+        // Arrow's bits have the order of bytes in memory that little-endian words have.
+        if cfg!(target_endian = "big") {
+            words.iter_mut().for_each(|word| *word = word.swap_bytes());
         }
-        let mut bits = BooleanBufferBuilder::new(length);
-        bits.append_n(length, true);
-        for position in deleted {
-            // Below `rows`, which fits.
-            bits.set_bit(position as usize, false);
+        Ok(Self(BooleanBuffer::new(Buffer::from_vec(words), 0, length)))
+    }
+
+    /// Bytes held.
+    pub(crate) fn memory(&self) -> usize {
+        self.0.inner().len()
+    }
+
+    /// Whether no row is deleted.
+    pub(crate) fn is_all(&self) -> bool {
+        self.0.count_set_bits() == self.0.len()
+    }
+
+    /// The reader's selection of what lies between long runs of deleted rows; `None` without one.
+    pub(crate) fn long_runs(&self) -> Option<RowSelection> {
+        let mut selectors = Vec::new();
+        // The end of the last live run, and of the last long run of deleted rows.
+        let (mut live_end, mut next) = (0, 0);
+        let runs = BitSliceIterator::new(self.0.values(), self.0.offset(), self.0.len());
+        for (start, end) in runs.chain([(self.0.len(), self.0.len())]) {
+            if start - live_end >= LONG_RUN {
+                if live_end > next {
+                    selectors.push(RowSelector::select(live_end - next));
+                }
+                selectors.push(RowSelector::skip(start - live_end));
+                next = start;
+            }
+            live_end = end;
         }
-        Ok(Some(Self(Arc::new(bits.finish()))))
+        if selectors.is_empty() {
+            return None;
+        }
+        if next < self.0.len() {
+            selectors.push(RowSelector::select(self.0.len() - next));
+        }
+        Some(RowSelection::from(selectors))
     }
 
     /// Which of the rows at these positions are left; `None`: all.
@@ -133,8 +131,7 @@ mod tests {
             picked in proptest::collection::btree_set(0i64..260, 0..100),
         ) {
             let live = LiveRows::new(&vector(deleted.iter().copied()), rows).unwrap();
-            prop_assert_eq!(live.is_some(), deleted.iter().any(|p| *p < rows));
-            let Some(live) = live else { return Ok(()) };
+            prop_assert_eq!(!live.is_all(), deleted.iter().any(|p| *p < rows));
             let some: Vec<i64> = picked.into_iter().filter(|p| *p < rows as i64).collect();
             for positions in [(0..rows as i64).collect(), some, Vec::new()] {
                 let expected: Vec<bool> = positions.iter().map(|p| !deleted.contains(&(*p as u64))).collect();
@@ -150,20 +147,25 @@ mod tests {
 
     #[test]
     fn only_long_runs_are_skipped_by_the_reader() {
-        for scattered in [vector((0..5000).step_by(2)), vector(7..6 + LONG_RUN), vector([])] {
-            assert!(long_runs(&scattered, 5000).unwrap().is_none());
+        let run = LONG_RUN as u64;
+        let runs = |deleted: DeletionVector, rows| LiveRows::new(&deleted, rows).unwrap().long_runs();
+        for scattered in [vector((0..5000).step_by(2)), vector(7..6 + run), vector([])] {
+            assert!(runs(scattered, 5000).is_none());
         }
-        let (left, length) = selected(&long_runs(&vector(0..5000), 3000).unwrap().unwrap());
+        let (left, length) = selected(&runs(vector(0..5000), 3000).unwrap());
         assert_eq!((left, length), (Vec::new(), 3000));
-        let vector = vector((10..12).chain(1000..1000 + LONG_RUN).chain([4999]));
-        let (left, length) = selected(&long_runs(&vector, 5000).unwrap().unwrap());
+        let (left, length) =
+            selected(&runs(vector((10..12).chain(1000..1000 + run).chain([4999])), 5000).unwrap());
         assert_eq!(length, 5000);
-        assert_eq!(left, (0..1000).chain(1000 + LONG_RUN..5000).collect::<Vec<_>>());
+        assert_eq!(left, (0..1000).chain(1000 + run..5000).collect::<Vec<_>>());
+        let (left, length) = selected(&runs(vector((0..run).chain(5000 - run..5000)), 5000).unwrap());
+        assert_eq!(length, 5000);
+        assert_eq!(left, (run..5000 - run).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_position_outside_of_the_file_is_an_error() {
-        let live = LiveRows::new(&vector([1]), 3).unwrap().unwrap();
+        let live = LiveRows::new(&vector([1]), 3).unwrap();
         for positions in [vec![3], vec![-1], vec![0, 7, 2]] {
             assert!(live.at(&Int64Array::from(positions)).is_err());
         }

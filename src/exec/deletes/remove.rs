@@ -3,14 +3,18 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::filter_record_batch;
+use arrow::compute::{BatchCoalescer, prep_null_mask_filter};
 use arrow::datatypes::{Int64Type, Schema, SchemaRef};
+use datafusion::common::cast::as_boolean_array;
 use datafusion::error::Result as DfResult;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 
 use crate::error::{Error, Result};
 
@@ -62,68 +66,113 @@ impl Removal {
 #[derive(Debug)]
 pub(crate) struct Remainder {
     removal: Removal,
+    /// Over the decoded batch.
+    filter: Option<Arc<dyn PhysicalExpr>>,
     /// The batch's columns that the expressions read, and the expressions over them; columns
     /// alone need no expressions.
     columns: Vec<usize>,
+    read: SchemaRef,
     projector: Option<Projector>,
     output: SchemaRef,
+    batch_size: usize,
 }
 
 impl Remainder {
-    /// `wanted`, over the table's schema, of batches with the schema `decoded`; the result has the
-    /// schema `output`.
+    /// What `wanted` gives, over the table's schema, of the rows of batches with the schema `decoded`
+    /// that `filter` lets through. The result has the schema `output`.
     ///
-    /// Expressions are evaluated after the deleted rows are gone: one of them might be an error.
+    /// Expressions are evaluated when the deleted rows are gone: they may be errors there. The filter
+    /// is evaluated before, so it must not fail.
     ///
     /// # Errors
     /// If `decoded` lacks a column.
     pub(crate) fn new(
         removal: Removal,
+        filter: Option<Arc<dyn PhysicalExpr>>,
         wanted: &ProjectionExprs,
         decoded: &Schema,
         output: SchemaRef,
+        batch_size: usize,
     ) -> DfResult<Self> {
-        let columns: Option<Vec<&Column>> = wanted.iter().map(|p| p.expr.downcast_ref::<Column>()).collect();
-        if let Some(columns) = columns {
-            let columns = columns.iter().map(|c| decoded.index_of(c.name()));
-            return Ok(Self {
-                removal,
-                columns: columns.collect::<Result<_, _>>()?,
-                projector: None,
-                output,
-            });
-        }
-        let read: HashSet<String> =
-            wanted.iter().flat_map(|p| collect_columns(&p.expr)).map(|c| c.name().to_owned()).collect();
-        let columns: Vec<usize> =
-            (0..decoded.fields().len()).filter(|i| read.contains(decoded.field(*i).name())).collect();
-        let read = decoded.project(&columns)?;
-        let rebased = wanted.clone().try_map_exprs(|expr| reassign_expr_columns(expr, &read))?;
-        Ok(Self { removal, columns, projector: Some(rebased.make_projector(&read)?), output })
+        let filter = filter.map(|filter| reassign_expr_columns(filter, decoded)).transpose()?;
+        let plain: Option<Vec<&Column>> = wanted.iter().map(|p| p.expr.downcast_ref::<Column>()).collect();
+        let columns: Vec<usize> = match &plain {
+            Some(columns) => columns.iter().map(|c| decoded.index_of(c.name())).collect::<Result<_, _>>()?,
+            None => {
+                let read: HashSet<Column> = wanted.iter().flat_map(|p| collect_columns(&p.expr)).collect();
+                let is_read = |i: &usize| read.iter().any(|c| c.name() == decoded.field(*i).name());
+                (0..decoded.fields().len()).filter(is_read).collect()
+            }
+        };
+        let read = Arc::new(decoded.project(&columns)?);
+        let projector = match plain {
+            Some(_) => None,
+            None => {
+                let rebased = wanted.clone().try_map_exprs(|expr| reassign_expr_columns(expr, &read))?;
+                Some(rebased.make_projector(&read)?)
+            }
+        };
+        Ok(Self { removal, filter, columns, read, projector, output, batch_size })
     }
 
-    /// The rows of a batch that are left, as the query wants them.
+    /// The rows that are left of a stream of batches, in batches of about the session's size.
     ///
     /// # Errors
-    /// `DataInvalid` where the batch lacks a column; those of the query's expressions.
-    pub(crate) fn of(&self, batch: &RecordBatch) -> DfResult<RecordBatch> {
-        let live = self.removal.live(batch)?;
-        let mut batch = filtered(batch.project(&self.columns)?, live)?;
-        if let Some(projector) = &self.projector {
-            batch = projector.project_batch(&batch)?;
+    /// `DataInvalid` where a batch lacks a column; those of the query's expressions.
+    pub(crate) fn of(
+        self: Arc<Self>,
+        batches: BoxStream<'static, DfResult<RecordBatch>>,
+    ) -> BoxStream<'static, DfResult<RecordBatch>> {
+        let size = self.batch_size;
+        let left = BatchCoalescer::new(Arc::clone(&self.read), size)
+            .with_biggest_coalesce_batch_size(Some(size / 2));
+        let state = (self, batches, left, false);
+        stream::try_unfold(state, |(this, mut batches, mut left, mut ended)| async move {
+            loop {
+                if let Some(batch) = left.next_completed_batch() {
+                    return Ok(Some((this.project(batch)?, (this, batches, left, ended))));
+                }
+                if ended {
+                    return Ok(None);
+                }
+                match batches.next().await {
+                    Some(batch) => this.push(&batch?, &mut left)?,
+                    None => {
+                        left.finish_buffered_batch()?;
+                        ended = true;
+                    }
+                }
+            }
+        })
+        .boxed()
+    }
+
+    /// Adds the rows of a batch that are left.
+    fn push(&self, batch: &RecordBatch, left: &mut BatchCoalescer) -> DfResult<()> {
+        let mut live = self.removal.live(batch)?;
+        if let Some(filter) = &self.filter {
+            let matches = filter.evaluate(batch)?.into_array(batch.num_rows())?;
+            let matches = as_boolean_array(&matches)?;
+            let matches = match matches.null_count() {
+                0 => matches.values().clone(),
+                _ => prep_null_mask_filter(matches).values().clone(),
+            };
+            live = both(live, Some(matches));
         }
+        let read = batch.project(&self.columns)?.with_schema(Arc::clone(&self.read))?;
+        match live {
+            None => left.push_batch(read)?,
+            Some(live) => left.push_batch_with_filter(read, &BooleanArray::new(live, None))?,
+        }
+        Ok(())
+    }
+
+    fn project(&self, batch: RecordBatch) -> DfResult<RecordBatch> {
+        let batch = match &self.projector {
+            Some(projector) => projector.project_batch(&batch)?,
+            None => batch,
+        };
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.output), batch.columns().to_vec(), &options)?)
-    }
-}
-
-/// The rows of a batch that are left; all of them without a mask.
-///
-/// # Errors
-/// If the mask has another length.
-pub(crate) fn filtered(batch: RecordBatch, live: Option<BooleanBuffer>) -> DfResult<RecordBatch> {
-    match live {
-        None => Ok(batch),
-        Some(live) => Ok(filter_record_batch(&batch, &BooleanArray::new(live, None))?),
     }
 }

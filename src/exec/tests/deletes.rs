@@ -116,6 +116,15 @@ async fn limits_and_counts_see_only_what_is_left() {
         let rows = table.rows(&format!("SELECT count(*) FROM (SELECT * FROM t LIMIT {limit})")).await;
         assert_eq!(rows, [left.len().min(limit).to_string()], "limit {limit}");
     }
+    for (limit, expected) in [(3, 3), (12, 12), (40, 17)] {
+        let sql = format!("SELECT count(*) FROM (SELECT s FROM t WHERE id > 47 LIMIT {limit})");
+        assert_eq!(table.rows(&sql).await, [expected.to_string()], "limit {limit}");
+    }
+    assert_eq!(
+        table.rows("SELECT id FROM t WHERE s IS NULL OR id <> 46 ORDER BY id LIMIT 2").await,
+        ["45", "46"]
+    );
+    assert_eq!(table.rows("SELECT count(*) FROM t WHERE s = 'x' OR s <> 'x'").await, ["0"]);
     assert_eq!(table.rows("SELECT id FROM t ORDER BY id LIMIT 3").await, ["45", "46", "47"]);
     assert_eq!(table.rows("SELECT id FROM t ORDER BY id DESC LIMIT 3").await, ["99", "98", "97"]);
 }
