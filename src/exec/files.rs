@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::metrics::Count;
+use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
@@ -103,24 +104,46 @@ pub(crate) async fn read_file(
     bytes_scanned: Count,
     mut each: impl FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
-    let schema = &resolution.schema;
-    let target = Arc::new(to_arrow_schema(schema)?);
-    let columns = schema.fields().iter().map(|f| f.name.clone()).collect();
-    let opened = open_file(table, file, resolution, &columns, BATCH_SIZE, bytes_scanned).await?;
-    let mut batches = opened.batches;
-    let mut rows = 0i64;
+    let mut batches = read_rows(table, file, resolution, bytes_scanned).await?;
     while let Some(batch) = batches.next().await {
-        let read = batch.and_then(|batch| {
-            rows += batch.num_rows() as i64;
-            each(read_batch(&batch, schema, &target)?)
-        });
-        read.context(|| format!("file {}", file.file_path))?;
-    }
-    if rows != file.record_count {
-        let message = format!("the file holds {rows} rows, but its manifest says {}", file.record_count);
-        return Err(Error::invalid(message).context(format!("file {}", file.file_path)));
+        batch.and_then(&mut each).context(|| format!("file {}", file.file_path))?;
     }
     Ok(())
+}
+
+/// Like [`read_file`], as a stream, whose errors don't name the file.
+///
+/// # Errors
+/// As [`open_file`].
+pub(crate) async fn read_rows(
+    table: &Table,
+    file: &Arc<ContentFile>,
+    resolution: &FieldResolution,
+    bytes_scanned: Count,
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let schema = Arc::clone(&resolution.schema);
+    let target = Arc::new(to_arrow_schema(&schema)?);
+    let columns = schema.fields().iter().map(|f| f.name.clone()).collect();
+    let opened = open_file(table, file, resolution, &columns, BATCH_SIZE, bytes_scanned).await?;
+    let (promised, state) = (file.record_count, (opened.batches, 0i64));
+    let read = move |(mut batches, rows): (BoxStream<'static, Result<RecordBatch>>, i64)| {
+        let (schema, target) = (Arc::clone(&schema), Arc::clone(&target));
+        async move {
+            match batches.next().await {
+                Some(batch) => {
+                    let batch = read_batch(&batch?, &schema, &target)?;
+                    let rows = rows + batch.num_rows() as i64;
+                    Ok(Some((batch, (batches, rows))))
+                }
+                None if rows == promised => Ok(None),
+                None => {
+                    let message = format!("the file holds {rows} rows, but its manifest says {promised}");
+                    Err(Error::invalid(message))
+                }
+            }
+        }
+    };
+    Ok(stream::try_unfold(state, read).boxed())
 }
 
 fn read_batch(batch: &RecordBatch, schema: &Schema, target: &SchemaRef) -> Result<RecordBatch> {

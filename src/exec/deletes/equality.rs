@@ -84,6 +84,25 @@ impl KeySchema {
         &self.schema
     }
 
+    /// The names of the key's columns, if all of them are columns of the table themselves.
+    pub(crate) fn flat_columns(&self) -> Option<Vec<&str>> {
+        self.paths
+            .iter()
+            .map(|path| match path.as_slice() {
+                [name] => Some(name.as_str()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Bytes that a key takes in a set, roughly, where its texts take no more than in their file.
+    pub(crate) fn bytes_a_key(&self) -> u64 {
+        match self.types.as_slice() {
+            [one] if IntegerKeys::takes(one) => 36,
+            types => 48 + 9 * types.len() as u64,
+        }
+    }
+
     /// Columns that the scan has to read although its schema lacks them.
     pub(crate) fn dropped_columns(&self) -> &[NestedField] {
         &self.dropped

@@ -6,7 +6,7 @@ mod positions;
 mod probe;
 mod remove;
 
-pub(crate) use equality::EqualityFilter;
+pub(crate) use equality::{EqualityFilter, KeySchema};
 pub(crate) use load::DeleteLoader;
 pub(crate) use positions::LiveRows;
 pub(crate) use remove::{POSITION, Remainder, Removal};
