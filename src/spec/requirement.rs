@@ -1,8 +1,15 @@
 //! What must hold of a table for a commit to be right (the REST protocol's `TableRequirement`).
 
+use std::fmt::Display;
+
 use uuid::Uuid;
 
+use crate::error::{Error, ErrorKind, Result};
+
 use super::ids::{FieldId, SchemaId, SnapshotId, SortOrderId, SpecId};
+use super::snapshot::RefType;
+use super::table_metadata::{MAIN_BRANCH, TableMetadata};
+use super::table_update::TableUpdate;
 
 /// One condition on the table as it is when a commit arrives.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,4 +36,243 @@ pub enum TableRequirement {
     DefaultSpecId(SpecId),
     /// Nobody changed the sort order that writers use.
     DefaultSortOrderId(SortOrderId),
+}
+
+impl TableRequirement {
+    /// Whether it holds of a table; `None` is a table that does not exist.
+    ///
+    /// # Errors
+    /// `CommitConflict`, with what is there instead, if it does not.
+    pub fn check(&self, base: Option<&TableMetadata>) -> Result<()> {
+        let failed = |message: String| Err(Error::new(ErrorKind::CommitConflict, message));
+        let Some(table) = base else {
+            return match self {
+                Self::Create
+                | Self::RefSnapshotId { snapshot_id: None, .. }
+                | Self::LastAssignedFieldId(_)
+                | Self::LastAssignedPartitionId(_) => Ok(()),
+                _ => failed("the table does not exist any more".to_owned()),
+            };
+        };
+        match self {
+            Self::Create => failed("the table exists already".to_owned()),
+            Self::Uuid(uuid) => match table.table_uuid {
+                Some(found) if found == *uuid => Ok(()),
+                Some(found) => failed(format!("the table is another one: its UUID is {found}, not {uuid}")),
+                None => failed(format!("the table is another one: it has no UUID, not {uuid}")),
+            },
+            Self::RefSnapshotId { name, snapshot_id } => {
+                let found = table.refs.get(name).map(|reference| reference.snapshot_id);
+                match (found, snapshot_id) {
+                    (found, wanted) if found == *wanted => Ok(()),
+                    (Some(_), None) => failed(format!("branch or tag `{name}` was created meanwhile")),
+                    (None, Some(wanted)) => {
+                        failed(format!("branch or tag `{name}` is gone; it was at snapshot {wanted}"))
+                    }
+                    (Some(found), Some(wanted)) => {
+                        failed(format!("branch or tag `{name}` is at snapshot {found}, not {wanted}"))
+                    }
+                    (None, None) => Ok(()),
+                }
+            }
+            Self::LastAssignedFieldId(id) => unchanged("last assigned field id", table.last_column_id, *id),
+            Self::CurrentSchemaId(id) => unchanged("current schema", table.current_schema_id, *id),
+            Self::LastAssignedPartitionId(id) => {
+                unchanged("last assigned partition field id", table.last_partition_id, *id)
+            }
+            Self::DefaultSpecId(id) => unchanged("default partition spec", table.default_spec_id, *id),
+            Self::DefaultSortOrderId(id) => unchanged("default sort order", table.default_sort_order_id, *id),
+        }
+    }
+}
+
+fn unchanged<I: PartialEq + Display>(what: &str, found: I, wanted: I) -> Result<()> {
+    if found == wanted {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::CommitConflict, format!("the {what} has changed: it is {found}, not {wanted}")))
+}
+
+/// What must hold of a table for `updates`, which were made from `base`, to be right: that it does
+/// not exist, without a base; else that nothing has changed which they build on.
+pub fn requirements_for(updates: &[TableUpdate], base: Option<&TableMetadata>) -> Vec<TableRequirement> {
+    derive(updates, base, false)
+}
+
+/// The same for updates that replace the table, and so build on nothing but its ids.
+pub fn requirements_for_replace(updates: &[TableUpdate], base: &TableMetadata) -> Vec<TableRequirement> {
+    derive(updates, Some(base), true)
+}
+
+fn derive(updates: &[TableUpdate], base: Option<&TableMetadata>, replace: bool) -> Vec<TableRequirement> {
+    use TableRequirement as R;
+    let Some(base) = base else {
+        return vec![R::Create];
+    };
+    let mut required: Vec<R> = base.table_uuid.map(R::Uuid).into_iter().collect();
+    let mut require = |requirement: R| {
+        if !required.contains(&requirement) {
+            required.push(requirement);
+        }
+    };
+    for update in updates {
+        match update {
+            TableUpdate::AddSchema(_) => require(R::LastAssignedFieldId(base.last_column_id)),
+            TableUpdate::AddSpec(_) => require(R::LastAssignedPartitionId(base.last_partition_id)),
+            // All else is about what a replaced table does not keep.
+            _ if replace => {}
+            TableUpdate::SetSnapshotRef { name, .. } => require(R::RefSnapshotId {
+                name: name.clone(),
+                snapshot_id: base.refs.get(name).map(|reference| reference.snapshot_id),
+            }),
+            TableUpdate::SetCurrentSchema(_) => require(R::CurrentSchemaId(base.current_schema_id)),
+            TableUpdate::SetDefaultSpec(_) => require(R::DefaultSpecId(base.default_spec_id)),
+            TableUpdate::SetDefaultSortOrder(_) => {
+                require(R::DefaultSortOrderId(base.default_sort_order_id));
+            }
+            TableUpdate::RemovePartitionSpecs(_) => {
+                require(R::DefaultSpecId(base.default_spec_id));
+                branches(base).for_each(&mut require);
+            }
+            TableUpdate::RemoveSchemas(_) => {
+                require(R::CurrentSchemaId(base.current_schema_id));
+                branches(base).for_each(&mut require);
+            }
+            _ => {}
+        }
+    }
+    required
+}
+
+/// That nobody wrote to a branch other than `main`, where old schemas and specs may be in use.
+fn branches(base: &TableMetadata) -> impl Iterator<Item = TableRequirement> + '_ {
+    let others = base.refs.iter().filter(|(name, r)| r.ref_type == RefType::Branch && *name != MAIN_BRANCH);
+    others.map(|(name, reference)| TableRequirement::RefSnapshotId {
+        name: name.clone(),
+        snapshot_id: Some(reference.snapshot_id),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::super::schema::Schema;
+    use super::super::snapshot::SnapshotRef;
+    use super::super::types::{NestedField, PrimitiveType};
+    use super::TableRequirement as R;
+    use super::*;
+
+    fn table() -> TableMetadata {
+        let fields = vec![NestedField::optional(1, "a", PrimitiveType::Int)];
+        let schema = Schema::new(SchemaId(0), fields, vec![]).unwrap();
+        let updates = TableMetadata::creation(&schema, None, None, "/t", &BTreeMap::new()).unwrap();
+        let mut table = TableMetadata::apply(None, &updates, 0).unwrap();
+        for (name, ref_type, id) in
+            [("main", RefType::Branch, 1), ("b", RefType::Branch, 2), ("t", RefType::Tag, 3)]
+        {
+            table.refs.insert(name.into(), SnapshotRef::new(SnapshotId(id), ref_type));
+        }
+        table
+    }
+
+    fn set_ref(name: &str) -> TableUpdate {
+        let reference = SnapshotRef::new(SnapshotId(9), RefType::Branch);
+        TableUpdate::SetSnapshotRef { name: name.into(), reference }
+    }
+
+    fn at(name: &str, id: Option<i64>) -> R {
+        R::RefSnapshotId { name: name.into(), snapshot_id: id.map(SnapshotId) }
+    }
+
+    #[test]
+    fn each_update_has_its_requirements() {
+        let table = table();
+        let schema = TableUpdate::AddSchema(Arc::clone(table.current_schema()));
+        let spec = TableUpdate::AddSpec(Arc::clone(table.default_spec()));
+        let branch = at("b", Some(2));
+        let cases = [
+            (schema, vec![R::LastAssignedFieldId(FieldId(1))]),
+            (TableUpdate::SetCurrentSchema(SchemaId(-1)), vec![R::CurrentSchemaId(SchemaId(0))]),
+            (spec, vec![R::LastAssignedPartitionId(FieldId(999))]),
+            (TableUpdate::SetDefaultSpec(SpecId(-1)), vec![R::DefaultSpecId(SpecId(0))]),
+            (TableUpdate::SetDefaultSortOrder(SortOrderId(0)), vec![R::DefaultSortOrderId(SortOrderId(0))]),
+            (set_ref("main"), vec![at("main", Some(1))]),
+            (set_ref("new"), vec![at("new", None)]),
+            (TableUpdate::RemoveSchemas(vec![]), vec![R::CurrentSchemaId(SchemaId(0)), branch.clone()]),
+            (TableUpdate::RemovePartitionSpecs(vec![]), vec![R::DefaultSpecId(SpecId(0)), branch]),
+            (TableUpdate::SetLocation("/x".into()), vec![]),
+            (TableUpdate::RemoveSnapshots(vec![]), vec![]),
+        ];
+        let mut all = vec![R::Uuid(table.table_uuid.unwrap())];
+        for (update, expected) in &cases {
+            let found = requirements_for(std::slice::from_ref(update), Some(&table));
+            assert_eq!(found[0], R::Uuid(table.table_uuid.unwrap()));
+            assert_eq!(&found[1..], expected, "{}", update.action());
+            for requirement in expected {
+                if !all.contains(requirement) {
+                    all.push(requirement.clone());
+                }
+            }
+        }
+        // Each once, however often an update occurs.
+        let updates: Vec<_> = cases.iter().chain(&cases).map(|(update, _)| update.clone()).collect();
+        assert_eq!(requirements_for(&updates, Some(&table)), all);
+        assert_eq!(requirements_for(&updates, None), [R::Create]);
+        let replaced = [
+            R::Uuid(table.table_uuid.unwrap()),
+            R::LastAssignedFieldId(FieldId(1)),
+            R::LastAssignedPartitionId(FieldId(999)),
+        ];
+        assert_eq!(requirements_for_replace(&updates, &table), replaced);
+    }
+
+    #[test]
+    fn an_old_table_without_a_uuid_has_none_to_require() {
+        let mut table = table();
+        table.table_uuid = None;
+        assert_eq!(requirements_for(&[], Some(&table)), []);
+        assert!(R::Uuid(Uuid::from_u128(1)).check(Some(&table)).is_err());
+    }
+
+    #[test]
+    fn requirements_hold_or_are_conflicts() {
+        let table = table();
+        let holds = [
+            R::Uuid(table.table_uuid.unwrap()),
+            at("main", Some(1)),
+            at("new", None),
+            R::LastAssignedFieldId(FieldId(1)),
+            R::CurrentSchemaId(SchemaId(0)),
+            R::LastAssignedPartitionId(FieldId(999)),
+            R::DefaultSpecId(SpecId(0)),
+            R::DefaultSortOrderId(SortOrderId(0)),
+        ];
+        let fails = [
+            R::Create,
+            R::Uuid(Uuid::from_u128(1)),
+            at("main", Some(2)),
+            at("main", None),
+            at("new", Some(1)),
+            R::LastAssignedFieldId(FieldId(2)),
+            R::CurrentSchemaId(SchemaId(1)),
+            R::LastAssignedPartitionId(FieldId(1000)),
+            R::DefaultSpecId(SpecId(1)),
+            R::DefaultSortOrderId(SortOrderId(1)),
+        ];
+        for requirement in &holds {
+            requirement.check(Some(&table)).unwrap();
+        }
+        for requirement in &fails {
+            let error = requirement.check(Some(&table)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::CommitConflict, "{requirement:?}");
+        }
+        assert!(R::Create.check(None).is_ok());
+        assert!(at("main", None).check(None).is_ok());
+        for requirement in [&holds[0], &holds[1], &holds[4]] {
+            let error = requirement.check(None).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::CommitConflict, "{requirement:?}");
+        }
+    }
 }
