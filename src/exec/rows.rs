@@ -13,10 +13,10 @@ use datafusion::common::ScalarValue;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::error::Result as DfResult;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
-use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::utils::{collect_columns, split_conjunction};
+use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use datafusion::physical_expr_adapter::{PhysicalExprAdapterFactory, replace_columns_with_literals};
 use datafusion::physical_plan::metrics::MetricBuilder;
 use futures::stream::BoxStream;
@@ -53,7 +53,7 @@ pub(crate) async fn open_rows(
     let keys: Vec<Column> = keys
         .map(|name| Ok(Column::new(&name, table_schema.table_schema().index_of(&name)?)))
         .collect::<DfResult<_>>()?;
-    let predicate = open.inner.filter();
+    let predicate = predicate(open);
     let exprs = wanted.iter().map(|p| &p.expr).chain(predicate.iter());
     let read = exprs.flat_map(collect_columns).chain(keys.iter().cloned());
     let columns: HashSet<String> = read.map(|c| c.name().to_owned()).collect();
@@ -109,6 +109,19 @@ pub(crate) async fn open_rows(
         Ok(None)
     })
     .boxed())
+}
+
+/// All filters that rows have to pass: besides those in the Parquet source, there are those that
+/// this takes for impossible, as of positions, but that the scan has promised.
+fn predicate(open: &OpenFiles) -> Option<Arc<dyn PhysicalExpr>> {
+    let pushed = open.inner.filter();
+    let mut all: Vec<&Arc<dyn PhysicalExpr>> = pushed.iter().flat_map(split_conjunction).collect();
+    for promised in open.row_filter.iter().flat_map(split_conjunction) {
+        if !all.contains(&promised) {
+            all.push(promised);
+        }
+    }
+    (!all.is_empty()).then(|| conjunction(all.into_iter().cloned()))
 }
 
 fn with_fields<'a>(schema: &'a SchemaRef, extra: impl Iterator<Item = &'a FieldRef>) -> SchemaRef {
