@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
 use datafusion::physical_plan::metrics::Count;
+use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
@@ -18,7 +20,7 @@ use crate::spec::{ContentFile, FileFormat, Schema};
 use crate::table::Table;
 
 use super::field_ids::FieldResolution;
-use super::formats::{OpenedFile, open_avro, open_orc};
+use super::formats::{FileRows, OpenedFile, Piece, open_avro, open_orc};
 use super::nested;
 use super::reader::ReaderFactory;
 
@@ -88,7 +90,16 @@ async fn open_parquet(
     let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
     let stream = builder.with_projection(mask).with_batch_size(batch_size).build().map_err(failed)?;
     let schema = Arc::clone(stream.schema());
-    Ok(OpenedFile { schema, batches: stream.map_err(failed).boxed() })
+    Ok(OpenedFile { schema, rows: Box::new(Batches(stream.map_err(failed).boxed())) })
+}
+
+struct Batches(BoxStream<'static, Result<RecordBatch>>);
+
+#[async_trait]
+impl FileRows for Batches {
+    async fn next(&mut self) -> Result<Option<Piece>> {
+        Ok(self.0.try_next().await?.map(Piece::Rows))
+    }
 }
 
 /// Reads all rows of a file as `resolution`'s schema: columns by field id, promoted, with
@@ -106,17 +117,19 @@ pub(crate) async fn read_file(
     let schema = &resolution.schema;
     let target = Arc::new(to_arrow_schema(schema)?);
     let columns = schema.fields().iter().map(|f| f.name.clone()).collect();
-    let opened = open_file(table, file, resolution, &columns, BATCH_SIZE, bytes_scanned).await?;
-    let mut batches = opened.batches;
-    let mut rows = 0i64;
-    while let Some(batch) = batches.next().await {
-        let read = batch.and_then(|batch| {
-            rows += batch.num_rows() as i64;
-            each(read_batch(&batch, schema, &target)?)
-        });
-        read.context(|| format!("file {}", file.file_path))?;
+    let mut opened = open_file(table, file, resolution, &columns, BATCH_SIZE, bytes_scanned).await?;
+    let in_file = || format!("file {}", file.file_path);
+    let mut rows = 0u64;
+    while let Some(piece) = opened.rows.next().await.context(in_file)? {
+        match piece {
+            Piece::Skipped(skipped) => rows += skipped,
+            Piece::Rows(batch) => {
+                rows += batch.num_rows() as u64;
+                read_batch(&batch, schema, &target).and_then(&mut each).context(in_file)?;
+            }
+        }
     }
-    if rows != file.record_count {
+    if i64::try_from(rows).ok() != Some(file.record_count) {
         let message = format!("the file holds {rows} rows, but its manifest says {}", file.record_count);
         return Err(Error::invalid(message).context(format!("file {}", file.file_path)));
     }
