@@ -6,8 +6,13 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
 use datafusion::physical_plan::metrics::Count;
+<<<<<<< HEAD
 use futures::stream::{self, BoxStream};
+=======
+use futures::stream::BoxStream;
+>>>>>>> formats
 use futures::{StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
@@ -19,7 +24,7 @@ use crate::spec::{ContentFile, FileFormat, Schema};
 use crate::table::Table;
 
 use super::field_ids::FieldResolution;
-use super::formats::{OpenedFile, open_avro, open_orc};
+use super::formats::{FileRows, OpenedFile, Piece, open_avro, open_orc};
 use super::nested;
 use super::reader::ReaderFactory;
 
@@ -89,7 +94,16 @@ async fn open_parquet(
     let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
     let stream = builder.with_projection(mask).with_batch_size(batch_size).build().map_err(failed)?;
     let schema = Arc::clone(stream.schema());
-    Ok(OpenedFile { schema, batches: stream.map_err(failed).boxed() })
+    Ok(OpenedFile { schema, rows: Box::new(Batches(stream.map_err(failed).boxed())) })
+}
+
+struct Batches(BoxStream<'static, Result<RecordBatch>>);
+
+#[async_trait]
+impl FileRows for Batches {
+    async fn next(&mut self) -> Result<Option<Piece>> {
+        Ok(self.0.try_next().await?.map(Piece::Rows))
+    }
 }
 
 /// Reads all rows of a file as `resolution`'s schema: columns by field id, promoted, with
@@ -104,9 +118,30 @@ pub(crate) async fn read_file(
     bytes_scanned: Count,
     mut each: impl FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
+<<<<<<< HEAD
     let mut batches = read_rows(table, file, resolution, bytes_scanned).await?;
     while let Some(batch) = batches.next().await {
         batch.and_then(&mut each).context(|| format!("file {}", file.file_path))?;
+=======
+    let schema = &resolution.schema;
+    let target = Arc::new(to_arrow_schema(schema)?);
+    let columns = schema.fields().iter().map(|f| f.name.clone()).collect();
+    let mut opened = open_file(table, file, resolution, &columns, BATCH_SIZE, bytes_scanned).await?;
+    let in_file = || format!("file {}", file.file_path);
+    let mut rows = 0u64;
+    while let Some(piece) = opened.rows.next().await.context(in_file)? {
+        match piece {
+            Piece::Skipped(skipped) => rows += skipped,
+            Piece::Rows(batch) => {
+                rows += batch.num_rows() as u64;
+                read_batch(&batch, schema, &target).and_then(&mut each).context(in_file)?;
+            }
+        }
+    }
+    if i64::try_from(rows).ok() != Some(file.record_count) {
+        let message = format!("the file holds {rows} rows, but its manifest says {}", file.record_count);
+        return Err(Error::invalid(message).context(format!("file {}", file.file_path)));
+>>>>>>> formats
     }
     Ok(())
 }

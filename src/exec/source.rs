@@ -115,8 +115,13 @@ impl IcebergSource {
 
 /// Whether an expression may be an error for some values: anything but comparisons and logic.
 fn can_fail(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    !is_logic(expr) || expr.children().into_iter().any(can_fail)
+}
+
+/// Whether an expression, but for what it is made of, is a comparison, logic, or a value.
+pub(super) fn is_logic(expr: &Arc<dyn PhysicalExpr>) -> bool {
     use Operator::{And, Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq, Or};
-    let is_safe = match expr.downcast_ref::<BinaryExpr>() {
+    match expr.downcast_ref::<BinaryExpr>() {
         Some(binary) => matches!(
             binary.op(),
             Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom | And | Or
@@ -130,8 +135,7 @@ fn can_fail(expr: &Arc<dyn PhysicalExpr>) -> bool {
                 || expr.is::<InListExpr>()
                 || expr.is::<DynamicFilterPhysicalExpr>()
         }
-    };
-    !is_safe || expr.children().into_iter().any(can_fail)
+    }
 }
 
 /// Whether an expression is what it is: dynamic filters become others while the query runs.
@@ -184,7 +188,8 @@ impl FileSource for IcebergSource {
     }
 
     fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
-        self.inner.filter()
+        // That there is one is what makes statistics inexact.
+        self.inner.filter().or_else(|| self.row_filter.clone())
     }
 
     fn projection(&self) -> Option<&ProjectionExprs> {

@@ -15,8 +15,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::BoxStream;
+use datafusion::physical_optimizer::pruning::PruningPredicate;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
@@ -25,13 +26,40 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) use avro::open_avro;
 pub(crate) use orc::open_orc;
 
-/// An opened file: its rows in file order, all of them (positions are counted by the caller).
+/// An opened file.
 pub(crate) struct OpenedFile {
     /// The file's own types; columns and fields of structs are named as the table names the same
     /// field ids, unmatched ones are left out.
     pub(crate) schema: SchemaRef,
-    /// Batches of that schema. An error ends the stream; it names the field, the caller the file.
-    pub(crate) batches: BoxStream<'static, Result<RecordBatch>>,
+    pub(crate) rows: Box<dyn FileRows>,
+}
+
+/// The rows of a file in file order, piece by piece. The pieces cover the whole file, so that
+/// whoever reads them can count positions.
+#[async_trait]
+pub(crate) trait FileRows: Send {
+    /// What comes next; `None` at the end.
+    ///
+    /// # Errors
+    /// They name the field, the caller the file. Nothing is to be read after one.
+    async fn next(&mut self) -> Result<Option<Piece>>;
+
+    /// Before the first piece: passes over parts of the file none of whose rows `filter`, which is
+    /// over the file's columns, can let through. Returns how many parts these are.
+    ///
+    /// # Errors
+    /// `NotFound` and `Io` from the store.
+    async fn prune(&mut self, _filter: &PruningPredicate) -> Result<usize> {
+        Ok(0)
+    }
+}
+
+/// A part of a file's rows.
+pub(crate) enum Piece {
+    /// Of the file's schema.
+    Rows(RecordBatch),
+    /// So many rows that were passed over.
+    Skipped(u64),
 }
 
 /// Reads a range of a file, and nothing but the whole of it.

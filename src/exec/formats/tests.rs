@@ -7,14 +7,13 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Date32Type, Float32Type, Float64Type, Int32Type, Int64Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use futures::TryStreamExt;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use serde_json::{Value as Json, json};
 
 use super::super::nested::{missing_value, read_as};
-use super::{OpenedFile, open_avro, open_orc};
+use super::{OpenedFile, Piece, open_avro, open_orc};
 use crate::arrow::to_arrow_schema;
 use crate::error::Result;
 use crate::spec::{NameMapping, NestedField, PrimitiveType, Schema, Type};
@@ -47,10 +46,7 @@ impl<'a> Ask<'a> {
     }
 
     pub(super) async fn read(&self, name: &str, bytes: Vec<u8>) -> Result<Vec<RecordBatch>> {
-        let opened = self.open(name, bytes).await?;
-        let batches: Vec<RecordBatch> = opened.batches.try_collect().await?;
-        assert!(batches.iter().all(|b| b.schema() == opened.schema));
-        Ok(batches)
+        batches(self.open(name, bytes).await?).await
     }
 
     /// The rows as the table has them, in JSON.
@@ -73,6 +69,17 @@ impl<'a> Ask<'a> {
         }
         Ok(rows)
     }
+}
+
+/// The batches of a file that is not pruned.
+pub(super) async fn batches(mut opened: OpenedFile) -> Result<Vec<RecordBatch>> {
+    let mut batches = Vec::new();
+    while let Some(piece) = opened.rows.next().await? {
+        let Piece::Rows(batch) = piece else { panic!("rows are skipped") };
+        assert_eq!(batch.schema(), opened.schema);
+        batches.push(batch);
+    }
+    Ok(batches)
 }
 
 pub(super) fn testdata(name: &str) -> Vec<u8> {
@@ -236,7 +243,7 @@ async fn a_size_that_is_too_large_is_an_error() {
             false => open_avro(store, path, size, &schema, None, &columns, 10).await,
         };
         let failed = match opened {
-            Ok(opened) => opened.batches.try_collect::<Vec<_>>().await.is_err(),
+            Ok(opened) => batches(opened).await.is_err(),
             Err(_) => true,
         };
         assert!(failed, "{file}");

@@ -8,8 +8,8 @@ use arrow::datatypes::{DataType, Field};
 use super::table::{TestTable, id_and_s, longs, strings};
 use crate::arrow::FIELD_ID_KEY;
 use crate::spec::{
-    FieldId, NestedField, PartitionField, PartitionSpec, PrimitiveType as P, SpecId, StructType, Transform,
-    Value,
+    FieldId, FileFormat, NestedField, PartitionField, PartitionSpec, PrimitiveType as P, SpecId, StructType,
+    Transform, Value,
 };
 
 fn numbers(range: std::ops::Range<i64>) -> [super::table::FileColumn; 1] {
@@ -127,6 +127,17 @@ async fn limits_and_counts_see_only_what_is_left() {
     assert_eq!(table.rows("SELECT count(*) FROM t WHERE s = 'x' OR s <> 'x'").await, ["0"]);
     assert_eq!(table.rows("SELECT id FROM t ORDER BY id LIMIT 3").await, ["45", "46", "47"]);
     assert_eq!(table.rows("SELECT id FROM t ORDER BY id DESC LIMIT 3").await, ["99", "98", "97"]);
+}
+
+#[tokio::test]
+async fn every_filter_is_applied_to_orc_files_with_deletes() {
+    let mut table = TestTable::new(id_and_s());
+    table.format_version = 3;
+    let file = table.copied(1, "no_ids/stripes.orc", FileFormat::Orc, 900);
+    table.vector(2, file, &[0, 5]);
+    let rows = table.rows("SELECT id FROM m WHERE id < 10 AND _pos IN (5, 6) AND s LIKE 'row%'").await;
+    assert_eq!(rows, ["6"]);
+    assert_eq!(table.rows("SELECT count(*) FROM m WHERE _pos < 10").await, ["8"]);
 }
 
 #[tokio::test]

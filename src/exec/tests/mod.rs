@@ -2,4 +2,5 @@
 
 mod columns;
 mod deletes;
+mod stripes;
 mod table;

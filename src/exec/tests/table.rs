@@ -175,6 +175,15 @@ impl TestTable {
         self.files.push((ContentFile { spec_id, partition, ..file }, number));
     }
 
+    /// Adds a data file that is there already, below `testdata/files`.
+    pub(crate) fn copied(&mut self, number: i64, file: &str, format: FileFormat, rows: usize) -> usize {
+        let path = self.dir.path().join(self.next_name("copied", "file"));
+        std::fs::copy(format!("{}/testdata/files/{file}", env!("CARGO_MANIFEST_DIR")), &path).unwrap();
+        let file = self.described(&path, ContentType::Data, format, rows);
+        self.files.push((file, number));
+        self.files.len() - 1
+    }
+
     /// Adds a position delete file whose positions are what they are.
     pub(crate) fn raw_positions(&mut self, number: i64, of: usize, positions: ArrayRef) {
         let path = self.files[of].0.file_path.clone();

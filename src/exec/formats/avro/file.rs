@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema as ArrowSchema, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use futures::{StreamExt, stream};
 use object_store::ObjectStore;
 use object_store::path::Path;
 
-use super::super::{OpenedFile, read_range};
+use super::super::{FileRows, OpenedFile, Piece, read_range};
 use super::column::{Context, Parts};
 use super::plan::plan;
 use crate::error::{Error, Result};
@@ -57,11 +57,7 @@ pub(crate) async fn open_avro(
         batch_size: batch_size.max(1),
         block: None,
     };
-    let batches = stream::try_unfold(file, |mut file| async move {
-        let batch = file.next_batch().await?;
-        Ok(batch.map(|batch| (batch, file)))
-    });
-    Ok(OpenedFile { schema, batches: batches.boxed() })
+    Ok(OpenedFile { schema, rows: Box::new(file) })
 }
 
 /// The header, and how much of the file was fetched for it.
@@ -116,8 +112,9 @@ impl From<Block> for Rows {
     }
 }
 
-impl File {
-    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+#[async_trait]
+impl FileRows for File {
+    async fn next(&mut self) -> Result<Option<Piece>> {
         let mut rows = 0;
         let mut bytes = 0;
         while rows < self.batch_size && bytes < BATCH_BYTES {
@@ -149,10 +146,12 @@ impl File {
         let columns = self.parts.finish()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map(Some)
+            .map(|batch| Some(Piece::Rows(batch)))
             .map_err(|e| Error::invalid("the rows make no batch").with_source(e))
     }
+}
 
+impl File {
     async fn next_block(&mut self) -> Result<Option<Block>> {
         loop {
             let rest = self.container.rest();
