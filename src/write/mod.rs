@@ -1,1 +1,20 @@
 //! Data and delete files, written with everything that readers prune by.
+//!
+//! [`DataFileWriter`] takes rows of a table and gives back what a manifest says of the files that it
+//! wrote; delete files are written beside it. All of them are Parquet, but deletion vectors. Nothing
+//! here commits.
+
+mod bounds;
+mod columns;
+mod counts;
+mod data_files;
+mod fanout;
+mod location;
+mod metrics_mode;
+mod parquet_file;
+mod parquet_schema;
+mod partition;
+mod rolling;
+mod settings;
+
+pub use data_files::{DataFileWriter, LAST_UPDATED_COLUMN, ROW_ID_COLUMN, WriteOptions};
