@@ -15,7 +15,7 @@ mod source;
 mod statistics;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use metadata_columns::METADATA_COLUMNS;
 pub(crate) use metadata_columns::{partition_tuple, unified_partition_type};

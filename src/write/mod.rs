@@ -8,13 +8,21 @@ mod bounds;
 mod columns;
 mod counts;
 mod data_files;
+mod deletion_vectors;
+mod equality_deletes;
 mod fanout;
 mod location;
 mod metrics_mode;
 mod parquet_file;
 mod parquet_schema;
 mod partition;
+mod position_deletes;
 mod rolling;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 pub use data_files::{DataFileWriter, LAST_UPDATED_COLUMN, ROW_ID_COLUMN, WriteOptions};
+pub use deletion_vectors::DeletionVectorWriter;
+pub use equality_deletes::EqualityDeleteWriter;
+pub use position_deletes::PositionDeleteWriter;

@@ -2,4 +2,4 @@
 
 mod columns;
 mod deletes;
-mod table;
+pub(crate) mod table;
