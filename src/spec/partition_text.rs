@@ -1,55 +1,10 @@
-//! Partition values as text for people, `2024-03` for a month, and the paths made of them.
+//! Partition values as text for people: `2024-03` for a month.
 
-use super::partition::{PartitionSpec, PartitionValues};
 use super::transform::Transform;
 use super::types::{MAX_DECIMAL_PRECISION, PrimitiveType, Type};
 use super::value::Value;
 
 const MICROS_PER_HOUR: i64 = 3_600_000_000;
-
-impl PartitionSpec {
-    /// The path of a partition's directory, such as `ts_day=2024-03-01/city=S%C3%A3o+Paulo`: one
-    /// segment a field, names and texts escaped as in HTML forms, as all writers have it. Readers
-    /// never take it apart. Empty without fields.
-    pub fn partition_path(&self, partition: &PartitionValues) -> String {
-        let mut path = String::new();
-        for (i, field) in self.fields.iter().enumerate() {
-            let text = match partition.get(i).and_then(Option::as_ref) {
-                Some(Value::Time(micros)) => short_time(*micros),
-                Some(value) => partition_text(&field.transform, value),
-                None => "null".to_owned(),
-            };
-            if i > 0 {
-                path.push('/');
-            }
-            escape(&field.name, &mut path);
-            path.push('=');
-            escape(&text, &mut path);
-        }
-        path
-    }
-}
-
-/// Escapes as in `application/x-www-form-urlencoded`.
-fn escape(text: &str, into: &mut String) {
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'*' | b'_' => {
-                into.push(char::from(byte))
-            }
-            b' ' => into.push('+'),
-            other => into.push_str(&format!("%{other:02X}")),
-        }
-    }
-}
-
-/// A time with as few of its parts as will do, fractions in groups of three digits.
-fn short_time(micros: i64) -> String {
-    let Some(text) = super::iso_time::format_time(micros) else { return micros.to_string() };
-    let text = text.strip_suffix("000").unwrap_or(&text);
-    let text = text.strip_suffix(".000").unwrap_or(text);
-    text.strip_suffix(":00").filter(|rest| rest.len() == 5).unwrap_or(text).to_owned()
-}
 
 /// The text of a value that is not null.
 pub(crate) fn partition_text(transform: &Transform, value: &Value) -> String {
@@ -133,40 +88,7 @@ fn base64(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ids::{FieldId, SpecId};
-    use super::super::partition::PartitionField;
     use super::*;
-
-    #[test]
-    fn paths_are_escaped_as_in_forms() {
-        let field = |id: i32, name: &str, transform| PartitionField {
-            source_ids: vec![FieldId(id)],
-            field_id: FieldId(999 + id),
-            name: name.to_owned(),
-            transform,
-            extra: serde_json::Map::new(),
-        };
-        let fields = vec![
-            field(1, "ts_month", Transform::Month),
-            field(2, "a/b", Transform::Identity),
-            field(3, "ü", Transform::Void),
-            field(4, "t", Transform::Identity),
-        ];
-        let spec = PartitionSpec { spec_id: SpecId(0), fields };
-        let path = |month, text: &str, time| {
-            spec.partition_path(&vec![month, Some(Value::String(text.into())), None, Some(Value::Time(time))])
-        };
-        assert_eq!(
-            path(Some(Value::Int(650)), "x y%/=~*.-_+", 36_000_000_000),
-            "ts_month=2024-03/a%2Fb=x+y%25%2F%3D%7E*.-_%2B/%C3%BC=null/t=10%3A00"
-        );
-        assert!(path(None, "", 36_001_000_000).ends_with("=10%3A00%3A01"));
-        assert!(path(None, "", 36_001_500_000).ends_with("=10%3A00%3A01.500"));
-        assert!(path(None, "", 36_000_000_001).ends_with("=10%3A00%3A00.000001"));
-        assert!(path(None, "", 36_000_500_000).ends_with("=10%3A00%3A00.500"));
-        assert!(path(None, "", 1).starts_with("ts_month=null/a%2Fb=/"));
-        assert_eq!(PartitionSpec::default().partition_path(&Vec::new()), "");
-    }
 
     #[test]
     fn periods_are_dates_up_to_their_length() {

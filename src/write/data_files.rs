@@ -1,21 +1,19 @@
 //! The way in: rows of a table to data files.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use uuid::Uuid;
 
-use super::fanout::{FanoutWriter, Limits, cannot_write};
+use super::fanout::{FanoutWriter, Limits};
 use super::location::FileNames;
-use super::metrics_mode::MetricsModes;
 use super::parquet_file::ParquetFormat;
 use super::partition::PartitionSplitter;
-use super::settings::{FileKind, ParquetSettings};
+use super::settings::ParquetSettings;
 use crate::error::{Error, Result, ResultExt};
 use crate::spec::{
     ContentFile, ContentType, FileFormat, NestedField, PartitionSpec, PartitionValues, PrimitiveType, Schema,
-    SortOrderId, SpecId,
+    SortOrderId, SpecId, TableProperties,
 };
 use crate::table::Table;
 
@@ -89,13 +87,22 @@ impl WriteOptions {
         })
     }
 
-    pub(super) fn settings(&self, table: &Table, kind: FileKind) -> Result<ParquetSettings> {
-        let settings = ParquetSettings::new(&table.metadata().properties, kind);
-        let mut settings = settings.context(|| format!("table `{}`", table.name()))?;
-        if let Some(size) = self.target_file_size {
-            settings.target_file_size = size;
-        }
-        Ok(settings)
+    fn data(&self, table: &Table) -> Result<ParquetSettings> {
+        let properties = TableProperties::new(&table.metadata().properties);
+        Ok(ParquetSettings {
+            parquet: properties.parquet()?,
+            target_file_size: self.target_file_size.map_or_else(|| properties.target_file_size(), Ok)?,
+        })
+    }
+
+    pub(super) fn deletes(&self, table: &Table) -> Result<ParquetSettings> {
+        let properties = TableProperties::new(&table.metadata().properties);
+        Ok(ParquetSettings {
+            parquet: properties.delete_parquet()?,
+            target_file_size: self
+                .target_file_size
+                .map_or_else(|| properties.delete_target_file_size(), Ok)?,
+        })
     }
 }
 
@@ -148,9 +155,9 @@ impl DataFileWriter {
         check_writable(table)?;
         let schema = Self::schema(table, options.row_lineage)?;
         let spec = options.spec(table)?;
-        let modes = MetricsModes::new(&metadata.properties, &schema, metadata.default_sort_order())?;
-        let settings = options.settings(table, FileKind::Data)?;
-        let format = Arc::new(ParquetFormat::new(&schema, &settings, modes)?);
+        let properties = TableProperties::new(&metadata.properties);
+        let metrics = properties.metrics_config(&schema, metadata.default_sort_order())?;
+        let format = Arc::new(ParquetFormat::new(&schema, &options.data(table)?, metrics)?);
         let splitter = PartitionSplitter::new(&spec, table.partition_type(spec.spec_id)?, &schema)?;
         let names = options.names(table, ".parquet")?;
         let limits = options.limits();
@@ -217,16 +224,17 @@ impl DataFileWriter {
 
 /// Whether new files of the table can be written at all.
 pub(super) fn check_writable(table: &Table) -> Result<()> {
-    let properties: &BTreeMap<String, String> = &table.metadata().properties;
-    if let Some(name) = properties.get("write.format.default")
-        && FileFormat::parse(name) != Some(FileFormat::Parquet)
-    {
-        let instead = "set the table's property `write.format.default` to `parquet`";
-        return Err(cannot_write(table, &format!("files of format `{name}`"), instead));
+    let properties = TableProperties::new(&table.metadata().properties);
+    let format = properties.data_format()?;
+    if format != FileFormat::Parquet {
+        return Err(Error::unsupported(format!(
+            "files of format {format} can't be written; set the table's property `write.format.default` to `parquet`"
+        )));
     }
-    if properties.contains_key("encryption.key-id") {
-        let instead = "write to a table without the property `encryption.key-id`";
-        return Err(cannot_write(table, "encrypted files", instead));
+    if properties.get("encryption.key-id").is_some() {
+        return Err(Error::unsupported(
+            "encrypted files can't be written; write to a table without the property `encryption.key-id`",
+        ));
     }
     Ok(())
 }

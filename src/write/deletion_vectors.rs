@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use super::data_files::{WriteOptions, check_writable};
 use super::fanout::remove_files;
 use super::location::FileNames;
-use super::settings::FileKind;
 use crate::error::{Error, Result, ResultExt};
 use crate::spec::puffin::{BlobMetadata, PuffinWriter};
 use crate::spec::{
     ContentFile, ContentType, DELETION_VECTOR_BLOB, DeletionVector, FieldId, FileFormat, Metrics,
-    PartitionValues, SpecId,
+    PartitionSpec, PartitionValues, SpecId,
 };
 use crate::table::Table;
 
@@ -58,7 +57,7 @@ impl DeletionVectorWriter {
             Ok(Self {
                 table: table.clone(),
                 names: options.names(table, "-deletes.puffin")?,
-                target_file_size: options.settings(table, FileKind::Deletes)?.target_file_size,
+                target_file_size: options.deletes(table)?.target_file_size,
                 vectors: BTreeMap::new(),
             })
         };
@@ -123,7 +122,7 @@ impl DeletionVectorWriter {
         if file.blobs.is_empty() {
             return Ok(());
         }
-        let path = self.names.next("");
+        let path = self.names.next(&PartitionSpec::default(), &[]);
         let location = self.table.resolve(&path)?;
         let bytes = file.puffin.finish()?;
         let size = i64::try_from(bytes.len()).map_err(|_| Error::invalid("a file of 2^63 bytes"))?;

@@ -6,13 +6,12 @@ use arrow::array::RecordBatch;
 
 use super::data_files::{WriteOptions, check_writable};
 use super::fanout::FanoutWriter;
-use super::metrics_mode::MetricsModes;
 use super::parquet_file::ParquetFormat;
 use super::partition::PartitionSplitter;
-use super::settings::FileKind;
 use crate::error::{Error, Result, ResultExt};
 use crate::spec::{
-    ContentFile, ContentType, FieldId, NestedField, PartitionValues, Schema, StructType, Transform, Type,
+    ContentFile, ContentType, FieldId, NestedField, PartitionValues, Schema, StructType, TableProperties,
+    Transform, Type,
 };
 use crate::table::Table;
 
@@ -52,9 +51,9 @@ impl EqualityDeleteWriter {
             true => PartitionSplitter::new(&spec, table.partition_type(spec.spec_id)?, &schema)?,
             false => None,
         };
-        let modes = MetricsModes::new(&metadata.properties, &schema, metadata.default_sort_order())?;
-        let settings = options.settings(table, FileKind::Deletes)?;
-        let format = Arc::new(ParquetFormat::new(&schema, &settings, modes)?);
+        let properties = TableProperties::new(&metadata.properties);
+        let metrics = properties.metrics_config(&schema, metadata.default_sort_order())?;
+        let format = Arc::new(ParquetFormat::new(&schema, &options.deletes(table)?, metrics)?);
         let names = options.names(table, "-deletes.parquet")?;
         let content = ContentType::EqualityDeletes;
         Ok(Self {

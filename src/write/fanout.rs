@@ -9,7 +9,7 @@ use super::location::FileNames;
 use super::parquet_file::{ParquetFormat, WrittenFile};
 use super::partition::PartitionSplitter;
 use super::rolling::RollingWriter;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::spec::{ContentFile, ContentType, PartitionSpec, PartitionValues};
 use crate::table::Table;
 
@@ -106,7 +106,7 @@ impl FanoutWriter {
             self.make_room().await?;
         }
         let slot = self.open.entry(partition.clone()).or_insert_with(|| Partition {
-            writer: RollingWriter::new(&self.table, &self.format, self.spec.partition_path(&partition)),
+            writer: RollingWriter::new(&self.table, &self.format, &self.spec, partition.clone()),
             used: 0,
         });
         slot.used = self.clock;
@@ -202,10 +202,4 @@ pub(super) async fn remove_files(table: &Table, files: &[ContentFile]) {
             tracing::warn!("a file that is not needed could not be removed: {e}");
         }
     }
-}
-
-/// The error for a part of a table that can't be written to.
-pub(super) fn cannot_write(table: &Table, what: &str, instead: &str) -> Error {
-    Error::unsupported(format!("{what} can't be written; {instead}"))
-        .context(format!("table `{}`", table.name()))
 }

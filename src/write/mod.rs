@@ -12,7 +12,6 @@ mod deletion_vectors;
 mod equality_deletes;
 mod fanout;
 mod location;
-mod metrics_mode;
 mod parquet_file;
 mod parquet_schema;
 mod partition;

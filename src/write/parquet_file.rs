@@ -14,13 +14,12 @@ use parquet::file::properties::WriterProperties;
 use super::bounds::Extremes;
 use super::columns::conform;
 use super::counts::{Counter, FieldCounts};
-use super::metrics_mode::{MetricsMode, MetricsModes};
 use super::parquet_schema::FileSchema;
 use super::settings::ParquetSettings;
 use crate::error::{Error, Result, ResultExt};
 use crate::spec::{
-    ContentFile, ContentType, FieldId, FileFormat, MetricMaps, Metrics, PartitionValues, PrimitiveType,
-    Schema, SpecId, Value,
+    ContentFile, ContentType, FieldId, FileFormat, MetricMaps, Metrics, MetricsConfig, MetricsMode,
+    PartitionValues, PrimitiveType, Schema, SpecId, Value,
 };
 use crate::storage::{Location, Storage, Upload};
 
@@ -33,7 +32,7 @@ const MOST_ROWS: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct ParquetFormat {
     schema: FileSchema,
-    modes: MetricsModes,
+    metrics: MetricsConfig,
     properties: WriterProperties,
     row_group_size: usize,
     /// When a file is large enough, in bytes.
@@ -43,14 +42,14 @@ pub(super) struct ParquetFormat {
 impl ParquetFormat {
     /// # Errors
     /// `Unsupported` for a column that can't be written.
-    pub(super) fn new(schema: &Schema, settings: &ParquetSettings, modes: MetricsModes) -> Result<Self> {
+    pub(super) fn new(schema: &Schema, settings: &ParquetSettings, metrics: MetricsConfig) -> Result<Self> {
         let file = FileSchema::new(schema)?;
-        let properties = settings.writer_properties(schema, &file, &modes);
+        let properties = settings.writer_properties(schema, &file, &metrics)?;
         Ok(Self {
             schema: file,
-            modes,
+            metrics,
             properties,
-            row_group_size: settings.row_group_size,
+            row_group_size: usize::try_from(settings.parquet.row_group_size).unwrap_or(usize::MAX),
             target_file_size: settings.target_file_size,
         })
     }
@@ -236,19 +235,19 @@ fn metrics(format: &ParquetFormat, footer: &ParquetMetaData, counts: Vec<FieldCo
     for group in footer.row_groups() {
         for (leaf, column) in leaves.iter().zip(group.columns()) {
             let (Some(id), Some(primitive)) = (leaf.id, &leaf.primitive) else { continue };
-            let mode = format.modes.of(id);
+            let mode = format.metrics.mode(id);
             if mode == MetricsMode::None {
                 continue;
             }
             *maps.column_sizes.entry(id).or_default() += column.compressed_size();
             // What lies in lists and maps has no bounds: readers would take them for those of rows.
-            if mode.bounds().is_some() && !leaf.repeated && !is_float(primitive) {
+            if bounds_of(mode).is_some() && !leaf.repeated && !is_float(primitive) {
                 extremes.entry(id).or_default().add(column.statistics(), primitive, column.num_values());
             }
         }
     }
     for count in counts {
-        let (id, mode) = (count.id, format.modes.of(count.id));
+        let (id, mode) = (count.id, format.metrics.mode(count.id));
         if mode == MetricsMode::None {
             continue;
         }
@@ -258,7 +257,7 @@ fn metrics(format: &ParquetFormat, footer: &ParquetMetaData, counts: Vec<FieldCo
         maps.nan_value_counts.insert(id, floats.nans);
         let leaf = leaves.iter().find(|leaf| leaf.id == Some(id));
         if let (Some((lower, upper)), Some(leaf)) = (floats.bounds, leaf)
-            && mode.bounds().is_some()
+            && bounds_of(mode).is_some()
             && !leaf.repeated
         {
             let value = |v: f64| match leaf.primitive {
@@ -270,11 +269,20 @@ fn metrics(format: &ParquetFormat, footer: &ParquetMetaData, counts: Vec<FieldCo
         }
     }
     for (id, extremes) in extremes {
-        let (lower, upper) = extremes.bounds(format.modes.of(id).bounds().flatten());
+        let (lower, upper) = extremes.bounds(bounds_of(format.metrics.mode(id)).flatten());
         maps.lower_bounds.extend(lower.map(|bound| (id, bound)));
         maps.upper_bounds.extend(upper.map(|bound| (id, bound)));
     }
     maps
+}
+
+/// To how many characters or bytes bounds are cut, if there are bounds.
+pub(super) fn bounds_of(mode: MetricsMode) -> Option<Option<usize>> {
+    match mode {
+        MetricsMode::None | MetricsMode::Counts => None,
+        MetricsMode::Truncate(length) => Some(Some(length)),
+        MetricsMode::Full => Some(None),
+    }
 }
 
 fn is_float(primitive: &PrimitiveType) -> bool {

@@ -9,14 +9,13 @@ use roaring::RoaringTreemap;
 use super::data_files::{WriteOptions, check_writable};
 use super::fanout::remove_files;
 use super::location::FileNames;
-use super::metrics_mode::{MetricsMode, MetricsModes};
 use super::parquet_file::{ParquetFormat, WrittenFile};
 use super::rolling::RollingWriter;
-use super::settings::FileKind;
 use crate::arrow::to_arrow_schema;
 use crate::error::{Error, Result, ResultExt};
 use crate::spec::{
-    ContentFile, ContentType, NestedField, PartitionValues, PrimitiveType, Schema, SchemaId, SpecId,
+    ContentFile, ContentType, DeleteGranularity, NestedField, PartitionValues, PrimitiveType, Schema,
+    SchemaId, SortOrder, SpecId, TableProperties,
 };
 use crate::table::Table;
 
@@ -53,7 +52,9 @@ impl PositionDeleteWriter {
         match table.metadata().format_version {
             2 => {}
             1 => {
-                return Err(Error::unsupported("version 1 tables have no row-level deletes; upgrade it to 2"));
+                return Err(Error::unsupported(
+                    "version 1 tables have no row-level deletes; upgrade it to 2",
+                ));
             }
             later => {
                 let message =
@@ -61,21 +62,14 @@ impl PositionDeleteWriter {
                 return Err(Error::unsupported(message));
             }
         }
-        let properties = &table.metadata().properties;
-        let per_file = match properties.get("write.delete.granularity").map(|v| v.to_ascii_lowercase()) {
-            None => false,
-            Some(value) if value == "partition" => false,
-            Some(value) if value == "file" => true,
-            Some(value) => {
-                let message = format!("`{value}` is not partition or file");
-                return Err(Error::invalid(message).context("property `write.delete.granularity`"));
-            }
-        };
-        let settings = options.settings(table, FileKind::Deletes)?;
+        let properties = TableProperties::new(&table.metadata().properties);
+        let per_file = properties.delete_granularity()? == DeleteGranularity::File;
+        let schema = schema()?;
         // Whole paths: a file whose bounds are equal is known to be about one data file.
-        let modes = MetricsModes::all(MetricsMode::Full);
+        let full = BTreeMap::from([("write.metadata.metrics.default".to_owned(), "full".to_owned())]);
+        let metrics = TableProperties::new(&full).metrics_config(&schema, &SortOrder::default())?;
         Ok(Self {
-            format: Arc::new(ParquetFormat::new(&schema()?, &settings, modes)?),
+            format: Arc::new(ParquetFormat::new(&schema, &options.deletes(table)?, metrics)?),
             names: options.names(table, "-deletes.parquet")?,
             table: table.clone(),
             per_file,
@@ -136,8 +130,7 @@ impl PositionDeleteWriter {
             .partition_specs
             .get(&spec_id)
             .ok_or_else(|| Error::invalid(format!("there is no partition spec {spec_id} for deletes")))?;
-        let path = spec.partition_path(&partition);
-        let mut writer = RollingWriter::new(&self.table, &self.format, path);
+        let mut writer = RollingWriter::new(&self.table, &self.format, spec, partition.clone());
         let described = |file: WrittenFile, paths: &[String]| {
             let mut file = file.describe(ContentType::PositionDeletes, spec_id, partition.clone());
             if let [only] = paths {

@@ -7,21 +7,28 @@ use arrow::array::RecordBatch;
 use super::location::FileNames;
 use super::parquet_file::{ParquetFile, ParquetFormat, WrittenFile};
 use crate::error::Result;
+use crate::spec::{PartitionSpec, PartitionValues};
 use crate::table::Table;
 
 /// Writes one file after another, a file at a time.
 pub(super) struct RollingWriter {
     table: Table,
     format: Arc<ParquetFormat>,
-    /// The path of the partition's directory, as metadata records it.
-    partition_path: String,
+    spec: Arc<PartitionSpec>,
+    partition: PartitionValues,
     file: Option<ParquetFile>,
 }
 
 impl RollingWriter {
-    /// Files of the partition with that path; empty for a table without partitions.
-    pub(super) fn new(table: &Table, format: &Arc<ParquetFormat>, partition_path: String) -> Self {
-        Self { table: table.clone(), format: Arc::clone(format), partition_path, file: None }
+    /// Files of that partition.
+    pub(super) fn new(
+        table: &Table,
+        format: &Arc<ParquetFormat>,
+        spec: &Arc<PartitionSpec>,
+        partition: PartitionValues,
+    ) -> Self {
+        let (format, spec) = (Arc::clone(format), Arc::clone(spec));
+        Self { table: table.clone(), format, spec, partition, file: None }
     }
 
     /// Adds rows, as [`ParquetFormat::conform`] made them, and puts files that are large enough by
@@ -39,7 +46,7 @@ impl RollingWriter {
             let file = match &mut self.file {
                 Some(file) => file,
                 none => {
-                    let path = names.next(&self.partition_path);
+                    let path = names.next(&self.spec, &self.partition);
                     let location = self.table.resolve(&path)?;
                     let storage = self.table.storage();
                     none.insert(ParquetFile::create(&self.format, path, storage, &location)?)
