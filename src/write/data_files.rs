@@ -11,18 +11,17 @@ use super::parquet_file::ParquetFormat;
 use super::partition::PartitionSplitter;
 use super::settings::ParquetSettings;
 use crate::error::{Error, Result, ResultExt};
+use crate::exec::lineage_fields;
 use crate::spec::{
-    ContentFile, ContentType, FileFormat, NestedField, PartitionSpec, PartitionValues, PrimitiveType, Schema,
-    SortOrderId, SpecId, TableProperties,
+    ContentFile, ContentType, FileFormat, PartitionSpec, PartitionValues, Schema, SortOrderId, SpecId,
+    TableProperties,
 };
 use crate::table::Table;
 
-/// The column of row ids in data files (spec, "Reserved Field IDs").
-pub const ROW_ID_COLUMN: &str = "_row_id";
+/// The column of row ids in data files (spec, "Row Lineage").
+pub const ROW_ID_COLUMN: &str = crate::exec::ROW_ID;
 /// The column of the sequence numbers at which rows were last changed.
-pub const LAST_UPDATED_COLUMN: &str = "_last_updated_sequence_number";
-const ROW_ID: i32 = i32::MAX - 107;
-const LAST_UPDATED: i32 = i32::MAX - 108;
+pub const LAST_UPDATED_COLUMN: &str = crate::exec::LAST_UPDATED_SEQUENCE_NUMBER;
 
 /// How data and delete files are written; the rest is said by the table's properties.
 #[derive(Debug, Clone)]
@@ -172,11 +171,7 @@ impl DataFileWriter {
         if table.metadata().format_version < 3 {
             return Err(Error::unsupported("tables before format version 3 have no row ids"));
         }
-        let own = [
-            NestedField::optional(ROW_ID, ROW_ID_COLUMN, PrimitiveType::Long),
-            NestedField::optional(LAST_UPDATED, LAST_UPDATED_COLUMN, PrimitiveType::Long),
-        ];
-        let fields = current.fields().iter().cloned().chain(own).collect();
+        let fields = current.fields().iter().cloned().chain(lineage_fields()).collect();
         Schema::new(current.schema_id, fields, Vec::new()).map(Arc::new)
     }
 

@@ -17,6 +17,7 @@ use super::counts::{Counter, FieldCounts};
 use super::parquet_schema::FileSchema;
 use super::settings::ParquetSettings;
 use crate::error::{Error, Result, ResultExt};
+use crate::exec::is_lineage;
 use crate::spec::{
     ContentFile, ContentType, FieldId, FileFormat, MetricMaps, Metrics, MetricsConfig, MetricsMode,
     PartitionValues, PrimitiveType, Schema, SpecId, Value,
@@ -52,6 +53,11 @@ impl ParquetFormat {
             row_group_size: usize::try_from(settings.parquet.row_group_size).unwrap_or(usize::MAX),
             target_file_size: settings.target_file_size,
         })
+    }
+
+    /// Nothing is said of a row's lineage: what is stored is not what is read.
+    fn mode(&self, id: FieldId) -> MetricsMode {
+        if is_lineage(id) { MetricsMode::None } else { self.metrics.mode(id) }
     }
 
     /// The rows in the types that [`ParquetFile::write`] wants.
@@ -235,7 +241,7 @@ fn metrics(format: &ParquetFormat, footer: &ParquetMetaData, counts: Vec<FieldCo
     for group in footer.row_groups() {
         for (leaf, column) in leaves.iter().zip(group.columns()) {
             let (Some(id), Some(primitive)) = (leaf.id, &leaf.primitive) else { continue };
-            let mode = format.metrics.mode(id);
+            let mode = format.mode(id);
             if mode == MetricsMode::None {
                 continue;
             }
@@ -247,7 +253,7 @@ fn metrics(format: &ParquetFormat, footer: &ParquetMetaData, counts: Vec<FieldCo
         }
     }
     for count in counts {
-        let (id, mode) = (count.id, format.metrics.mode(count.id));
+        let (id, mode) = (count.id, format.mode(count.id));
         if mode == MetricsMode::None {
             continue;
         }
@@ -269,7 +275,7 @@ fn metrics(format: &ParquetFormat, footer: &ParquetMetaData, counts: Vec<FieldCo
         }
     }
     for (id, extremes) in extremes {
-        let (lower, upper) = extremes.bounds(bounds_of(format.metrics.mode(id)).flatten());
+        let (lower, upper) = extremes.bounds(bounds_of(format.mode(id)).flatten());
         maps.lower_bounds.extend(lower.map(|bound| (id, bound)));
         maps.upper_bounds.extend(upper.map(|bound| (id, bound)));
     }
