@@ -8,11 +8,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::physical_plan::metrics::Count;
-<<<<<<< HEAD
 use futures::stream::{self, BoxStream};
-=======
-use futures::stream::BoxStream;
->>>>>>> formats
 use futures::{StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
@@ -118,30 +114,9 @@ pub(crate) async fn read_file(
     bytes_scanned: Count,
     mut each: impl FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
-<<<<<<< HEAD
     let mut batches = read_rows(table, file, resolution, bytes_scanned).await?;
     while let Some(batch) = batches.next().await {
         batch.and_then(&mut each).context(|| format!("file {}", file.file_path))?;
-=======
-    let schema = &resolution.schema;
-    let target = Arc::new(to_arrow_schema(schema)?);
-    let columns = schema.fields().iter().map(|f| f.name.clone()).collect();
-    let mut opened = open_file(table, file, resolution, &columns, BATCH_SIZE, bytes_scanned).await?;
-    let in_file = || format!("file {}", file.file_path);
-    let mut rows = 0u64;
-    while let Some(piece) = opened.rows.next().await.context(in_file)? {
-        match piece {
-            Piece::Skipped(skipped) => rows += skipped,
-            Piece::Rows(batch) => {
-                rows += batch.num_rows() as u64;
-                read_batch(&batch, schema, &target).and_then(&mut each).context(in_file)?;
-            }
-        }
-    }
-    if i64::try_from(rows).ok() != Some(file.record_count) {
-        let message = format!("the file holds {rows} rows, but its manifest says {}", file.record_count);
-        return Err(Error::invalid(message).context(format!("file {}", file.file_path)));
->>>>>>> formats
     }
     Ok(())
 }
@@ -160,20 +135,23 @@ pub(crate) async fn read_rows(
     let target = Arc::new(to_arrow_schema(&schema)?);
     let columns = schema.fields().iter().map(|f| f.name.clone()).collect();
     let opened = open_file(table, file, resolution, &columns, BATCH_SIZE, bytes_scanned).await?;
-    let (promised, state) = (file.record_count, (opened.batches, 0i64));
-    let read = move |(mut batches, rows): (BoxStream<'static, Result<RecordBatch>>, i64)| {
+    let (promised, state) = (file.record_count, (opened.rows, 0u64));
+    let read = move |(mut pieces, mut rows): (Box<dyn FileRows>, u64)| {
         let (schema, target) = (Arc::clone(&schema), Arc::clone(&target));
         async move {
-            match batches.next().await {
-                Some(batch) => {
-                    let batch = read_batch(&batch?, &schema, &target)?;
-                    let rows = rows + batch.num_rows() as i64;
-                    Ok(Some((batch, (batches, rows))))
-                }
-                None if rows == promised => Ok(None),
-                None => {
-                    let message = format!("the file holds {rows} rows, but its manifest says {promised}");
-                    Err(Error::invalid(message))
+            loop {
+                match pieces.next().await? {
+                    Some(Piece::Skipped(skipped)) => rows += skipped,
+                    Some(Piece::Rows(batch)) => {
+                        let batch = read_batch(&batch, &schema, &target)?;
+                        rows += batch.num_rows() as u64;
+                        return Ok(Some((batch, (pieces, rows))));
+                    }
+                    None if i64::try_from(rows).ok() == Some(promised) => return Ok(None),
+                    None => {
+                        let message = format!("the file holds {rows} rows, but its manifest says {promised}");
+                        return Err(Error::invalid(message));
+                    }
                 }
             }
         }

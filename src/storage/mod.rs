@@ -5,6 +5,7 @@ pub mod fault;
 mod location;
 mod properties;
 mod stores;
+mod upload;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,6 +21,7 @@ use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt
 pub(crate) use location::split_scheme;
 pub use location::{Location, StoreKey, StoreKind};
 pub use properties::StorageProperties;
+pub(crate) use upload::Upload;
 
 use crate::error::{Error, ErrorKind, Result};
 

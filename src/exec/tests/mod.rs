@@ -3,4 +3,4 @@
 mod columns;
 mod deletes;
 mod stripes;
-mod table;
+pub(crate) mod table;

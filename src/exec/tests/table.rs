@@ -148,6 +148,11 @@ impl TestTable {
         self.files.len() - 1
     }
 
+    /// Adds a file that somebody wrote.
+    pub(crate) fn push(&mut self, number: i64, file: ContentFile) {
+        self.files.push((file, number));
+    }
+
     /// Sets exact metrics of a long column of a data file.
     pub(crate) fn metrics(&mut self, file: usize, id: i32, nulls: i64, lower: i64, upper: i64) {
         let file = &mut self.files[file].0;
