@@ -13,7 +13,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use serde_json::{Value as Json, json};
 
 use super::super::nested::{missing_value, read_as};
-use super::{OpenedFile, Piece, open_avro, open_orc};
+use super::{OpenedFile, Piece, StoredFile, Wanted, open_avro, open_orc};
 use crate::arrow::to_arrow_schema;
 use crate::error::Result;
 use crate::spec::{NameMapping, NestedField, PrimitiveType, Schema, Type};
@@ -38,10 +38,15 @@ impl<'a> Ask<'a> {
         let path = Path::from(name);
         let size = bytes.len() as u64;
         store.put(&path, bytes.into()).await.unwrap();
-        if name.ends_with(".avro") {
-            open_avro(store, path, size, self.schema, self.mapping, &self.columns, self.batch_size).await
-        } else {
-            open_orc(store, path, size, self.schema, self.mapping, &self.columns, self.batch_size).await
+        self.open_stored(StoredFile { store, path, size }).await
+    }
+
+    async fn open_stored(&self, file: StoredFile) -> Result<OpenedFile> {
+        let Ask { schema, mapping, columns, batch_size } = self;
+        let wanted = Wanted { schema, mapping: *mapping, columns, batch_size: *batch_size };
+        match file.path.extension() {
+            Some("avro") => open_avro(file, &wanted).await,
+            _ => open_orc(file, &wanted).await,
         }
     }
 
@@ -234,16 +239,11 @@ async fn a_size_that_is_too_large_is_an_error() {
     let schema = schema("v1_orc");
     for file in ["v1_orc/data-1.orc", "v1_avro/data-1.avro"] {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-        let path = Path::from("f");
+        let path = Path::from(file);
         let bytes = testdata(file);
         let size = bytes.len() as u64 + 100_000;
         store.put(&path, bytes.into()).await.unwrap();
-        let columns = HashSet::from(["id".to_owned()]);
-        let opened = match file.ends_with(".orc") {
-            true => open_orc(store, path, size, &schema, None, &columns, 10).await,
-            false => open_avro(store, path, size, &schema, None, &columns, 10).await,
-        };
-        let failed = match opened {
+        let failed = match Ask::all(&schema).open_stored(StoredFile { store, path, size }).await {
             Ok(opened) => batches(opened).await.is_err(),
             Err(_) => true,
         };
