@@ -20,7 +20,7 @@ use crate::spec::{ContentFile, FileFormat, Schema};
 use crate::table::Table;
 
 use super::field_ids::FieldResolution;
-use super::formats::{FileRows, OpenedFile, Piece, open_avro, open_orc};
+use super::formats::{FileRows, OpenedFile, Piece, StoredFile, Wanted, open_avro, open_orc};
 use super::nested;
 use super::reader::ReaderFactory;
 
@@ -48,13 +48,14 @@ pub(crate) async fn open_file(
             let (_, store, path) = table.store(&file.file_path)?;
             let size = u64::try_from(file.file_size_in_bytes)
                 .map_err(|_| Error::invalid(format!("file_size_in_bytes is {}", file.file_size_in_bytes)))?;
-            let mapping = resolution.name_mapping.as_deref();
             bytes_scanned.add(usize::try_from(size).unwrap_or(usize::MAX));
+            let stored = StoredFile { store, path, size };
+            let schema = &resolution.schema;
+            let mapping = resolution.name_mapping.as_deref();
+            let wanted = Wanted { schema, mapping, columns, batch_size };
             match file.file_format {
-                FileFormat::Avro => {
-                    open_avro(store, path, size, &resolution.schema, mapping, columns, batch_size).await
-                }
-                _ => open_orc(store, path, size, &resolution.schema, mapping, columns, batch_size).await,
+                FileFormat::Avro => open_avro(stored, &wanted).await,
+                _ => open_orc(stored, &wanted).await,
             }
         }
     };

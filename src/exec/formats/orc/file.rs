@@ -5,14 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema as ArrowSchema, SchemaRef};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::physical_optimizer::pruning::PruningPredicate;
-use object_store::ObjectStore;
-use object_store::path::Path;
 
-use super::super::{FileRows, OpenedFile, Piece, read_range, unreadable};
+use super::super::{FileRows, OpenedFile, Piece, StoredFile, Wanted, batch};
 use super::column::{Column, StripeData};
 use super::footer::{Footer, PostScript, Stripe, StripeFooter};
 use super::input::{Compression, Input};
@@ -20,7 +18,6 @@ use super::plan::{Planned, plan};
 use super::statistics::StripeStatistics;
 use super::timestamp::Clock;
 use crate::error::{Error, Result, ResultExt};
-use crate::spec::{NameMapping, Schema};
 
 /// How much of the end of a file is fetched at first.
 const TAIL: u64 = 64 << 10;
@@ -31,29 +28,19 @@ const MAX_STATISTICS: usize = 16 << 20;
 /// About as many bytes of the file become one batch, however few rows these are.
 const BATCH_BYTES: u64 = 16 << 20;
 
-/// Opens an ORC file of `size` bytes to read `columns` of `schema`, in batches of up to
-/// `batch_size` rows. Files without field ids are read by `mapping`, or else by name.
+/// Opens an ORC file.
 ///
 /// # Errors
 /// `NotFound` and `Io` from the store, `DataInvalid` for a file that is broken or does not fit the
 /// schema, `Unsupported` for encryption, LZO, unions and unknown time zones.
-pub(crate) async fn open_orc(
-    store: Arc<dyn ObjectStore>,
-    path: Path,
-    size: u64,
-    schema: &Schema,
-    mapping: Option<&NameMapping>,
-    columns: &HashSet<String>,
-    batch_size: usize,
-) -> Result<OpenedFile> {
-    let Tail { compression, footer, statistics, writer_version } = read_tail(&store, &path, size).await?;
-    let (columns, fields) = plan(&footer, schema, mapping, columns)?;
+pub(crate) async fn open_orc(file: StoredFile, wanted: &Wanted<'_>) -> Result<OpenedFile> {
+    let Tail { compression, footer, statistics, writer_version } = read_tail(&file).await?;
+    let (columns, fields) = plan(&footer, wanted)?;
     let schema: SchemaRef = Arc::new(ArrowSchema::new(fields));
     let mut needed = HashSet::new();
     columns.iter().for_each(|c| c.add_columns(&mut needed));
-    let file = File {
-        store,
-        path,
+    let rows = File {
+        file,
         compression,
         footer,
         statistics,
@@ -63,10 +50,10 @@ pub(crate) async fn open_orc(
         columns,
         needed,
         schema: Arc::clone(&schema),
-        batch_size: batch_size.max(1),
+        batch_size: wanted.batch_size.max(1),
         rows: None,
     };
-    Ok(OpenedFile { schema, rows: Box::new(file) })
+    Ok(OpenedFile { schema, rows: Box::new(rows) })
 }
 
 /// What the end of a file says.
@@ -102,25 +89,26 @@ impl Section {
         }
     }
 
-    async fn read(&self, store: &Arc<dyn ObjectStore>, path: &Path) -> Result<Bytes> {
+    async fn read(&self, file: &StoredFile) -> Result<Bytes> {
         match self {
             Section::Fetched(bytes) => Ok(bytes.clone()),
-            Section::At(range) => read_range(store, path, range.clone()).await,
+            Section::At(range) => file.read(range.clone()).await,
         }
     }
 }
 
-async fn read_tail(store: &Arc<dyn ObjectStore>, path: &Path, size: u64) -> Result<Tail> {
+async fn read_tail(file: &StoredFile) -> Result<Tail> {
     const TOO_SHORT: &str = "orc file is too short";
+    let size = file.size;
     let start = size.saturating_sub(TAIL);
-    let tail = read_range(store, path, start..size).await?;
+    let tail = file.read(start..size).await?;
     let (length, before) = tail.split_last().ok_or_else(|| Error::invalid(TOO_SHORT))?;
     let postscript = before.len().checked_sub(usize::from(*length)).and_then(|at| before.get(at..));
     let postscript = PostScript::parse(postscript.ok_or_else(|| Error::invalid(TOO_SHORT))?)?;
 
     let end = size - 1 - u64::from(*length);
     let at = end.checked_sub(postscript.footer_length).ok_or_else(|| Error::invalid(TOO_SHORT))?;
-    let footer = Section::new(at..end, &tail, start).read(store, path).await?;
+    let footer = Section::new(at..end, &tail, start).read(file).await?;
     let footer = Input::new(footer, postscript.compression).all(MAX_FOOTER)?;
     let statistics = at.saturating_sub(postscript.metadata_length)..at;
     Ok(Tail {
@@ -132,8 +120,7 @@ async fn read_tail(store: &Arc<dyn ObjectStore>, path: &Path, size: u64) -> Resu
 }
 
 struct File {
-    store: Arc<dyn ObjectStore>,
-    path: Path,
+    file: StoredFile,
     compression: Compression,
     footer: Footer,
     statistics: Section,
@@ -182,7 +169,7 @@ impl FileRows for File {
         {
             return Ok(0);
         }
-        let metadata = self.statistics.read(&self.store, &self.path).await?;
+        let metadata = self.statistics.read(&self.file).await?;
         // What can't be understood does not hinder reading.
         let kept = Input::new(metadata, self.compression)
             .all(MAX_STATISTICS)
@@ -193,7 +180,7 @@ impl FileRows for File {
             .and_then(|statistics| statistics.kept(filter, &self.schema));
         match kept {
             Ok(kept) => self.pruned = kept.into_iter().map(|kept| !kept).collect(),
-            Err(e) => tracing::debug!(file = %self.path, error = %e, "no stripes are pruned"),
+            Err(e) => tracing::debug!(file = %self.file.path, error = %e, "no stripes are pruned"),
         }
         Ok(self.pruned.iter().filter(|pruned| **pruned).count())
     }
@@ -207,13 +194,13 @@ impl File {
         // None of these sums can overflow: the file's footer was checked.
         let streams_end = stripe.offset + stripe.index_length + stripe.data_length;
         let footer = streams_end..streams_end + stripe.footer_length;
-        let footer = read_range(&self.store, &self.path, footer).await?;
+        let footer = self.file.read(footer).await?;
         let footer = Input::new(footer, self.compression).all(MAX_FOOTER)?;
         let footer = StripeFooter::parse(&footer)?;
 
         let (keys, ranges) = self.needed_streams(&footer, stripe.offset..streams_end)?;
         let bytes: u64 = ranges.iter().map(|r| r.end - r.start).sum();
-        let data = self.fetch(&ranges).await?;
+        let data = self.file.read_all(&ranges).await?;
         let mut streams = HashMap::new();
         for (key, data) in keys.into_iter().zip(data) {
             if streams.insert(key, data).is_some() {
@@ -260,27 +247,6 @@ impl File {
         }
         Ok((keys, ranges))
     }
-
-    async fn fetch(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let filled: Vec<Range<u64>> = ranges.iter().filter(|r| !r.is_empty()).cloned().collect();
-        let mut fetched = match filled.is_empty() {
-            true => Vec::new(),
-            false => {
-                let fetched = self.store.get_ranges(&self.path, &filled).await;
-                fetched.map_err(|e| unreadable(e, &self.path))?
-            }
-        }
-        .into_iter();
-        let mut all = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            let bytes = if range.is_empty() { Bytes::new() } else { fetched.next().unwrap_or_default() };
-            if bytes.len() as u64 != range.end - range.start {
-                return Err(Error::invalid("the file is shorter than its metadata says"));
-            }
-            all.push(bytes);
-        }
-        Ok(all)
-    }
 }
 
 /// Fewer rows than wanted where rows are large.
@@ -297,10 +263,7 @@ impl Rows {
             self.columns.iter_mut().zip(schema.fields()).map(|(column, field)| {
                 column.read(rows, None).context(|| format!("field `{}`", field.name()))
             });
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
-            .map_err(|e| Error::invalid("the rows make no batch").with_source(e))
+        batch(schema, columns.collect::<Result<_>>()?, rows)
     }
 }
 
