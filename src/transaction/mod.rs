@@ -9,6 +9,7 @@ mod commit_status;
 mod conflict_checks;
 mod create;
 mod delete_files;
+mod live_files;
 mod manifest_files;
 mod manifest_filter;
 mod manifest_merge;
@@ -20,6 +21,7 @@ mod rewrite_files;
 mod rewrite_manifests;
 mod row_delta;
 mod settings;
+mod snapshot_base;
 mod snapshot_options;
 mod snapshot_producer;
 #[cfg(test)]

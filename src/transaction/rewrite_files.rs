@@ -4,8 +4,9 @@ use async_trait::async_trait;
 
 use super::Action;
 use super::changes::Changes;
+use super::snapshot_base::Base;
 use super::snapshot_options::snapshot_options;
-use super::snapshot_producer::{Base, SnapshotProducer};
+use super::snapshot_producer::SnapshotProducer;
 use super::validation::Since;
 use crate::error::{Error, Result};
 use crate::spec::{ContentFile, SequenceNumber, SnapshotId, TableUpdate};

@@ -4,22 +4,19 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt, stream};
-
-use super::changes::{Changes, one_spelling};
+use super::changes::Changes;
 use super::commit_status::COMMIT_ID;
+use super::live_files::{check_not_live, check_vectors, dangling};
 use super::manifest_files::{Kind, ManifestFiles, Target};
-use super::manifest_filter::{CONCURRENT_MANIFESTS, Dangling, Filtered, ManifestFilter};
+use super::manifest_filter::{Dangling, ManifestFilter};
 use super::manifest_merge::ManifestMerger;
-use super::removal::FileKey;
 use super::settings::{ManifestSettings, check_writable, now_ms};
+use super::snapshot_base::{Base, assign_row_ids, complete};
 use crate::error::{Error, ErrorKind, Result, ResultExt};
-use crate::expr::ManifestEvaluator;
 use crate::spec::{
-    ContentFile, MAIN_BRANCH, ManifestContent, ManifestEntry, ManifestFile, ManifestListWriter,
-    ManifestListWriterOptions, ManifestStatus, RefType, SequenceNumber, Snapshot, SnapshotId,
-    SnapshotManifests, SnapshotRef, SnapshotSummary, SpecId, TableMetadata, TableProperties, TableUpdate,
-    UNASSIGNED_SEQUENCE_NUMBER,
+    ContentFile, MAIN_BRANCH, ManifestContent, ManifestFile, ManifestListWriter, ManifestListWriterOptions,
+    RefType, SequenceNumber, Snapshot, SnapshotId, SnapshotManifests, SnapshotRef, SnapshotSummary, SpecId,
+    TableMetadata, TableProperties, TableUpdate,
 };
 use crate::table::Table;
 
@@ -47,38 +44,6 @@ pub(super) struct SnapshotProducer {
 struct Attempt {
     list: String,
     manifests: Vec<String>,
-}
-
-/// What a snapshot is built on.
-pub(super) struct Base<'a> {
-    pub(super) table: &'a Table,
-    /// The head of the branch; of `main` for a branch that does not exist yet.
-    pub(super) parent: Option<Arc<Snapshot>>,
-    /// The parent's manifests, with all counts if the format version requires them.
-    pub(super) manifests: Vec<ManifestFile>,
-    pub(super) snapshot_id: SnapshotId,
-    pub(super) settings: ManifestSettings,
-}
-
-impl Base<'_> {
-    /// A summary of nothing.
-    pub(super) fn summary(&self) -> SnapshotSummary {
-        SnapshotSummary::new(self.settings.partition_summaries)
-    }
-
-    /// Counts a file that is added or removed.
-    fn count(&self, file: &ContentFile, summary: &mut SnapshotSummary, is_added: bool) {
-        // That the spec is there was checked, or the manifest could not have been read.
-        let Some(spec) = self.table.metadata().partition_specs.get(&file.spec_id) else { return };
-        match is_added {
-            true => summary.add_file(spec, file),
-            false => summary.remove_file(spec, file),
-        }
-    }
-
-    fn of_content(&self, content: ManifestContent) -> Vec<ManifestFile> {
-        self.manifests.iter().filter(|m| m.content == content).cloned().collect()
-    }
 }
 
 impl SnapshotProducer {
@@ -385,135 +350,4 @@ impl SnapshotProducer {
     pub(super) async fn failed(&mut self, table: &Table) {
         self.files.remove_all_but(table, &HashSet::new()).await;
     }
-}
-
-/// Counts what version 1 allowed to leave out.
-async fn complete(manifest: &mut ManifestFile, table: &Table) -> Result<()> {
-    let is_complete = manifest.added_snapshot_id.is_some()
-        && manifest.added_files_count.is_some()
-        && manifest.existing_files_count.is_some()
-        && manifest.deleted_files_count.is_some()
-        && manifest.added_rows_count.is_some()
-        && manifest.existing_rows_count.is_some()
-        && manifest.deleted_rows_count.is_some();
-    if is_complete {
-        return Ok(());
-    }
-    let read = table.manifest(manifest).await?;
-    let count = |status| {
-        let of_status = || read.entries.iter().filter(move |entry| entry.status == status);
-        let rows = of_status().try_fold(0_i64, |sum, entry| sum.checked_add(entry.data_file.record_count));
-        match (i32::try_from(of_status().count()), rows) {
-            (Ok(files), Some(rows)) => Ok((files, rows)),
-            _ => Err(Error::invalid("too many files or rows")
-                .context(format!("manifest {}", manifest.manifest_path))),
-        }
-    };
-    let (added, existing, deleted) =
-        (count(ManifestStatus::Added)?, count(ManifestStatus::Existing)?, count(ManifestStatus::Deleted)?);
-    let newest = |entry: &ManifestEntry| entry.snapshot_id;
-    let added_snapshot_id =
-        manifest.added_snapshot_id.or_else(|| read.entries.iter().filter_map(newest).max());
-    (manifest.added_files_count, manifest.added_rows_count) = (Some(added.0), Some(added.1));
-    (manifest.existing_files_count, manifest.existing_rows_count) = (Some(existing.0), Some(existing.1));
-    (manifest.deleted_files_count, manifest.deleted_rows_count) = (Some(deleted.0), Some(deleted.1));
-    manifest.added_snapshot_id = added_snapshot_id;
-    Ok(())
-}
-
-/// Gives the data manifests without one their first row ids (spec, "Row ID Assignment"); the next id
-/// after them.
-fn assign_row_ids(manifests: &mut [ManifestFile], first: i64) -> Result<i64> {
-    let mut next = first;
-    for manifest in manifests {
-        if manifest.content == ManifestContent::Deletes || manifest.first_row_id.is_some() {
-            continue;
-        }
-        manifest.first_row_id = Some(next);
-        // Existing files may have no ids either, if they are older than version 3.
-        let rows = [manifest.existing_rows_count, manifest.added_rows_count];
-        next = rows
-            .into_iter()
-            .try_fold(next, |next, rows| next.checked_add(rows.filter(|rows| *rows >= 0)?))
-            .ok_or_else(|| {
-                Error::invalid(format!("its rows can't be numbered from {next}"))
-                    .context(format!("manifest {}", manifest.manifest_path))
-            })?;
-    }
-    Ok(next)
-}
-
-/// The delete files that no data file is left for.
-fn dangling(base: &Base<'_>, changes: &Changes, data: &[Filtered]) -> Dangling {
-    let known = |n: &SequenceNumber| *n != UNASSIGNED_SEQUENCE_NUMBER;
-    let before = data
-        .iter()
-        .map(|filtered| filtered.manifest.min_sequence_number)
-        .filter(known)
-        .chain(changes.data_sequence_number.filter(|_| !changes.data.is_empty()))
-        .fold(base.table.metadata().last_sequence_number, SequenceNumber::min);
-    let removed = data.iter().flat_map(|filtered| &filtered.removed);
-    let removed_data = removed.map(|file| file.file_path.clone()).collect();
-    Dangling { before, removed_data: Arc::new(removed_data) }
-}
-
-/// A data file has one deletion vector at most: one that the caller did not know of would be lost.
-async fn check_vectors(
-    base: &Base<'_>,
-    changes: &Changes,
-    before: &[ManifestFile],
-    after: &[Filtered],
-) -> Result<()> {
-    let added: HashSet<String> = changes
-        .vectors()
-        .filter_map(|file| file.referenced_data_file.as_deref())
-        .map(|path| one_spelling(base.table, path))
-        .collect();
-    if added.is_empty() {
-        return Ok(());
-    }
-    let added = &added;
-    let checks = before.iter().zip(after).filter(|(manifest, _)| !manifest.has_no_live_files());
-    let checks: Vec<_> = checks
-        .map(|(manifest, filtered)| async move {
-            let removed: HashSet<FileKey> = filtered.removed.iter().map(|file| FileKey::of(file)).collect();
-            let read = base.table.manifest(manifest).await?;
-            for file in read.entries.iter().filter(|entry| entry.is_live()).map(|entry| &entry.data_file) {
-                let Some(data) = file.referenced_data_file.as_ref().filter(|_| file.is_deletion_vector())
-                else {
-                    continue;
-                };
-                if added.contains(&one_spelling(base.table, data)) && !removed.contains(&FileKey::of(file)) {
-                    let message =
-                        format!("data file {data} has another deletion vector by now, in {}", file.file_path);
-                    return Err(Error::new(ErrorKind::ValidationFailed, message));
-                }
-            }
-            Ok(())
-        })
-        .collect();
-    stream::iter(checks).buffered(CONCURRENT_MANIFESTS).try_collect().await
-}
-
-async fn check_not_live(base: &Base<'_>, changes: &Changes) -> Result<()> {
-    let paths: HashSet<&str> = changes.data.iter().map(|file| file.file_path.as_str()).collect();
-    let partitions: HashSet<_> = changes.data.iter().map(|file| (file.spec_id, &file.partition)).collect();
-    let mut evaluators = Vec::with_capacity(partitions.len());
-    for (spec, tuple) in partitions {
-        evaluators.push((spec, ManifestEvaluator::of_partition(base.table.partition_type(spec)?, tuple)));
-    }
-    for manifest in &base.manifests {
-        let of_spec = evaluators.iter().filter(|(spec, _)| *spec == manifest.partition_spec_id);
-        let may_list = of_spec.into_iter().any(|(_, evaluator)| evaluator.may_match(manifest));
-        if manifest.content == ManifestContent::Deletes || manifest.has_no_live_files() || !may_list {
-            continue;
-        }
-        let read = base.table.manifest(manifest).await?;
-        let mut live = read.entries.iter().filter(|entry| entry.is_live());
-        if let Some(entry) = live.find(|entry| paths.contains(entry.data_file.file_path.as_str())) {
-            let message = format!("file {} is in the table already", entry.data_file.file_path);
-            return Err(Error::new(ErrorKind::ValidationFailed, message));
-        }
-    }
-    Ok(())
 }

@@ -8,7 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::changes::one_spelling;
 use super::manifest_filter::CONCURRENT_MANIFESTS;
 use super::removal::Partition;
-use super::snapshot_producer::Base;
+use super::snapshot_base::Base;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expr::{ManifestEvaluator, MetricsEvaluator, PartitionEvaluator, Predicate};
 use crate::plan::DeleteIndex;

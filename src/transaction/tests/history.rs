@@ -117,13 +117,14 @@ async fn run(version: u8, min_merge: &str, steps: Vec<Step>) {
                 let oldest = old.iter().map(|f| model.data[&name(f)].1).min().unwrap();
                 let new = model.new_file(*p, old.iter().map(|f| f.record_count).sum());
                 model.remove(&old);
-                let number = if *old_number && number.0 > 0 { oldest } else { number };
+                let keeps_age = *old_number && table.metadata().format_version > 1;
+                let number = if keeps_age { oldest } else { number };
                 model.add(std::slice::from_ref(&new), number);
                 let rewrite = RewriteFiles::new()
                     .remove_data(old)
                     .add_data([new])
                     .validate_from_snapshot(current(&table).snapshot_id);
-                start.apply(match *old_number && number.0 > 0 {
+                start.apply(match keeps_age {
                     true => rewrite.data_sequence_number(number),
                     false => rewrite,
                 })

@@ -195,8 +195,8 @@ async fn an_unknown_history_is_a_conflict() {
     let middle = table.metadata().snapshots[1].snapshot_id;
     let overwrite = || Overwrite::new().rows_of(p(1)).validate_no_conflicting_data();
     assert!(!conflicts(&catalog, &table, vec![], overwrite().validate_from_snapshot(id)).await);
-    let expired = || vec![table.transaction().apply(Expire(middle))];
-    assert!(conflicts(&catalog, &table, expired(), overwrite().validate_from_snapshot(id)).await);
+    let table = table.transaction().apply(Expire(middle)).commit(&catalog).await.unwrap();
+    assert!(conflicts(&catalog, &table, vec![], overwrite().validate_from_snapshot(id)).await);
     let never = overwrite().validate_from_snapshot(SnapshotId(7));
     assert!(conflicts(&catalog, &table, vec![], never).await);
 }
