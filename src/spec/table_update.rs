@@ -22,15 +22,15 @@ pub enum TableUpdate {
     AssignUuid(Uuid),
     /// Raises the format version; never lowers it.
     UpgradeFormatVersion(u8),
-    /// Adds a schema. Its id is a wish: an equal schema that is there already is used instead.
+    /// Adds a schema. It gets the next free id, or that of an equal schema that is there already.
     AddSchema(Arc<Schema>),
     /// Makes a schema the current one.
     SetCurrentSchema(SchemaId),
-    /// Adds a partition spec. Its id is a wish: an equal one that is there already is used instead.
+    /// Adds a partition spec. It gets the next free id, or that of an equal one that is there already.
     AddSpec(Arc<PartitionSpec>),
     /// Makes a spec the one that writers use.
     SetDefaultSpec(SpecId),
-    /// Adds a sort order. Its id is a wish: an equal one that is there already is used instead.
+    /// Adds a sort order. It gets the next free id, or that of an equal one that is there already.
     AddSortOrder(Arc<SortOrder>),
     /// Makes a sort order the one that writers use.
     SetDefaultSortOrder(SortOrderId),
@@ -69,4 +69,35 @@ pub enum TableUpdate {
     AddEncryptionKey(serde_json::Value),
     /// Removes an encryption key by its id (v3).
     RemoveEncryptionKey(String),
+}
+
+impl TableUpdate {
+    /// What the REST protocol calls this kind of update.
+    pub fn action(&self) -> &'static str {
+        match self {
+            Self::AssignUuid(_) => "assign-uuid",
+            Self::UpgradeFormatVersion(_) => "upgrade-format-version",
+            Self::AddSchema(_) => "add-schema",
+            Self::SetCurrentSchema(_) => "set-current-schema",
+            Self::AddSpec(_) => "add-spec",
+            Self::SetDefaultSpec(_) => "set-default-spec",
+            Self::AddSortOrder(_) => "add-sort-order",
+            Self::SetDefaultSortOrder(_) => "set-default-sort-order",
+            Self::AddSnapshot(_) => "add-snapshot",
+            Self::SetSnapshotRef { .. } => "set-snapshot-ref",
+            Self::RemoveSnapshots(_) => "remove-snapshots",
+            Self::RemoveSnapshotRef(_) => "remove-snapshot-ref",
+            Self::SetLocation(_) => "set-location",
+            Self::SetProperties(_) => "set-properties",
+            Self::RemoveProperties(_) => "remove-properties",
+            Self::SetStatistics(_) => "set-statistics",
+            Self::RemoveStatistics(_) => "remove-statistics",
+            Self::SetPartitionStatistics(_) => "set-partition-statistics",
+            Self::RemovePartitionStatistics(_) => "remove-partition-statistics",
+            Self::RemovePartitionSpecs(_) => "remove-partition-specs",
+            Self::RemoveSchemas(_) => "remove-schemas",
+            Self::AddEncryptionKey(_) => "add-encryption-key",
+            Self::RemoveEncryptionKey(_) => "remove-encryption-key",
+        }
+    }
 }

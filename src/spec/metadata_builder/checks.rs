@@ -1,0 +1,156 @@
+//! What schemas, partition specs and sort orders must be like to be written.
+
+use std::collections::HashSet;
+
+use crate::error::{Error, Result};
+
+use super::super::ids::FieldId;
+use super::super::partition::PartitionSpec;
+use super::super::schema::Schema;
+use super::super::sort::SortOrder;
+use super::super::transform::Transform;
+use super::super::types::{NestedField, PrimitiveType, Type};
+
+/// The version of the format that has defaults and the newer types.
+const NEW_TYPES_VERSION: u8 = 3;
+
+/// Whether a schema may be written to a table of `format_version`, and read by others.
+pub(super) fn check_schema(schema: &Schema, format_version: u8) -> Result<()> {
+    let mut names = HashSet::new();
+    for field in schema.fields() {
+        check_field(field, field.name.clone(), format_version, &mut names)?;
+    }
+    schema.identifier_field_ids.iter().try_for_each(|id| check_identifier(schema, *id))
+}
+
+fn check_field(
+    field: &NestedField,
+    full_name: String,
+    format_version: u8,
+    names: &mut HashSet<String>,
+) -> Result<()> {
+    let wrong = |message: String| Err(Error::invalid(message).context(format!("field `{full_name}`")));
+    if field.name.is_empty() {
+        return wrong("a field needs a name".to_owned());
+    }
+    if is_new(&field.field_type) && format_version < NEW_TYPES_VERSION {
+        return wrong(format!("type {} needs a table of version {NEW_TYPES_VERSION}", field.field_type));
+    }
+    let unknown = field.field_type == Type::Primitive(PrimitiveType::Unknown);
+    if unknown && field.required {
+        return wrong("a field of type unknown is always null, so it can't be required".to_owned());
+    }
+    for default in [&field.initial_default, &field.write_default].into_iter().flatten() {
+        if format_version < NEW_TYPES_VERSION {
+            return wrong(format!("default values need a table of version {NEW_TYPES_VERSION}"));
+        }
+        if !default.is_of(&field.field_type) {
+            return wrong(format!("the default value is not of type {}", field.field_type));
+        }
+    }
+    for child in field.field_type.children() {
+        check_field(child, format!("{full_name}.{}", child.name), format_version, names)?;
+    }
+    // Java finds fields by full name, and refuses tables where that is ambiguous.
+    match names.replace(full_name) {
+        None => Ok(()),
+        Some(twice) => Err(Error::invalid(format!("two fields have the full name `{twice}`"))),
+    }
+}
+
+fn is_new(field_type: &Type) -> bool {
+    match field_type {
+        Type::Variant => true,
+        Type::Primitive(p) => {
+            p.is_opaque() || matches!(p, PrimitiveType::TimestampNs | PrimitiveType::TimestamptzNs)
+        }
+        Type::Struct(_) | Type::List(_) | Type::Map(_) => false,
+    }
+}
+
+fn check_identifier(schema: &Schema, id: FieldId) -> Result<()> {
+    let mut path = schema.path_of(id).unwrap_or_default();
+    let Some(field) = path.pop() else {
+        return Err(Error::invalid(format!("identifier field {id} is not in the schema")));
+    };
+    let wrong = match &field.field_type {
+        Type::Primitive(PrimitiveType::Float | PrimitiveType::Double) => Some("is a float"),
+        Type::Primitive(_) if !field.required => Some("is optional"),
+        Type::Primitive(_) => None,
+        _ => Some("is not of a primitive type"),
+    };
+    let wrong = wrong.or_else(|| {
+        path.iter().find_map(|parent| match parent.field_type {
+            Type::Struct(_) if parent.required => None,
+            Type::Struct(_) => Some("lies in an optional struct"),
+            _ => Some("lies in a list or map"),
+        })
+    });
+    match wrong {
+        None => Ok(()),
+        Some(wrong) => {
+            let message = format!("identifier field `{}` {wrong}", field.name);
+            Err(Error::invalid(message))
+        }
+    }
+}
+
+/// Whether a spec's partitions can be made from a schema's rows. `writing`: transforms that are not
+/// known are errors.
+pub(super) fn check_spec(spec: &PartitionSpec, schema: &Schema, writing: bool) -> Result<()> {
+    let mut names = HashSet::new();
+    for field in &spec.fields {
+        let place = |e: Error| e.context(format!("partition field `{}`", field.name));
+        if field.name.is_empty() || !names.insert(field.name.as_str()) {
+            return Err(place(Error::invalid("the name of a partition field is empty or occurs twice")));
+        }
+        // The source of a void field may be gone.
+        if field.transform == Transform::Void {
+            continue;
+        }
+        let named = schema.field_by_path(&field.name.split('.').collect::<Vec<_>>());
+        if let Some(column) = named
+            && !field.source_ids.contains(&column.id)
+        {
+            return Err(place(Error::invalid("has the name of another column")));
+        }
+        check_source(&field.source_ids, &field.transform, schema, writing).map_err(place)?;
+        for id in &field.source_ids {
+            let mut parents = schema.path_of(*id).unwrap_or_default();
+            parents.pop();
+            if parents.iter().any(|parent| !matches!(parent.field_type, Type::Struct(_))) {
+                return Err(place(Error::invalid("its source column lies in a list or map")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a schema's rows can be sorted by an order; `writing` as for [`check_spec`].
+pub(super) fn check_order(order: &SortOrder, schema: &Schema, writing: bool) -> Result<()> {
+    order.fields.iter().enumerate().try_for_each(|(i, field)| {
+        check_source(&field.source_ids, &field.transform, schema, writing)
+            .map_err(|e| e.context(format!("sort field {i}")))
+    })
+}
+
+fn check_source(sources: &[FieldId], transform: &Transform, schema: &Schema, writing: bool) -> Result<()> {
+    let mut types = Vec::new();
+    for id in sources {
+        match schema.field_by_id(*id) {
+            Some(field) => types.push(&field.field_type),
+            None => return Err(Error::invalid(format!("its source column {id} is not in the schema"))),
+        }
+    }
+    match (transform, types.as_slice()) {
+        (Transform::Unknown(_), _) if !writing => Ok(()),
+        (Transform::Unknown(name), _) => {
+            Err(Error::unsupported(format!("icefloe doesn't know the transform `{name}`")))
+        }
+        (known, [source]) => match known.result_type(source) {
+            Some(_) if source.as_primitive().is_some() => Ok(()),
+            _ => Err(Error::invalid(format!("the transform {known} does not apply to type {source}"))),
+        },
+        (known, _) => Err(Error::invalid(format!("the transform {known} takes one source column"))),
+    }
+}
