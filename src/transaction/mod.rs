@@ -2,5 +2,11 @@
 //! meanwhile, committed through a catalog.
 
 mod action;
+mod evolution;
 
 pub use action::Action;
+pub use evolution::{
+    CleanupLevel, ExpireSnapshots, ManageSnapshots, NewColumn, ReplaceSortOrder, UpdateLocation,
+    UpdatePartitionStatistics, UpdateProperties, UpdateSchema, UpdateSpec, UpdateStatistics,
+    UpgradeFormatVersion,
+};

@@ -10,6 +10,8 @@ mod snapshots;
 mod sort_order;
 mod spec;
 mod statistics;
+#[cfg(test)]
+mod test_tables;
 
 pub use expire::{CleanupLevel, ExpireSnapshots};
 pub use properties::{UpdateLocation, UpdateProperties, UpgradeFormatVersion};

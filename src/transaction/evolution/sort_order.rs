@@ -90,15 +90,16 @@ impl ReplaceSortOrder {
                 extra: serde_json::Map::new(),
             });
         }
-        let order_id = match metadata.sort_orders.values().find(|order| order.fields == fields) {
-            Some(order) => order.order_id,
-            None if fields.is_empty() => SortOrderId(0),
+        let order = SortOrder { order_id: SortOrderId(0), fields };
+        let order_id = match metadata.sort_order_like(&order) {
+            Some(id) => id,
+            None if order.fields.is_empty() => SortOrderId(0),
             None => {
                 let last = metadata.sort_orders.last_key_value().map_or(0, |(id, _)| id.0.max(0));
                 SortOrderId(last.checked_add(1).ok_or_else(|| Error::invalid("no sort order id is left"))?)
             }
         };
-        Ok(SortOrder { order_id, fields })
+        Ok(SortOrder { order_id, ..order })
     }
 
     fn updates_of(&self, metadata: &TableMetadata) -> Result<Vec<TableUpdate>> {

@@ -117,12 +117,9 @@ impl UpdateSpec {
 
     fn updates_of(&self, metadata: &TableMetadata) -> Result<Vec<TableUpdate>> {
         let mut spec = self.apply(metadata)?;
-        let default = Some(metadata.default_spec());
-        let same = default.into_iter().chain(metadata.partition_specs.values());
-        let same = same.map(|other| (other.spec_id, other)).find(|(_, other)| means_the_same(other, &spec));
-        Ok(match same {
-            Some((id, _)) if self.not_default || id == metadata.default_spec_id => Vec::new(),
-            Some((id, _)) => vec![TableUpdate::SetDefaultSpec(id)],
+        Ok(match metadata.spec_like(&spec) {
+            Some(id) if self.not_default || id == metadata.default_spec_id => Vec::new(),
+            Some(id) => vec![TableUpdate::SetDefaultSpec(id)],
             None => {
                 let last = metadata.partition_specs.last_key_value().map_or(-1, |(id, _)| id.0);
                 let next = last.checked_add(1).ok_or_else(|| Error::invalid("no spec id is left"))?;
@@ -142,14 +139,6 @@ impl Action for UpdateSpec {
     async fn updates(&mut self, table: &Table) -> Result<Vec<TableUpdate>> {
         self.updates_of(table.metadata()).context(|| "update of the partition spec".to_owned())
     }
-}
-
-/// Whether two specs lay out rows alike under the same names.
-fn means_the_same(a: &PartitionSpec, b: &PartitionSpec) -> bool {
-    a.fields.len() == b.fields.len()
-        && a.fields.iter().zip(&b.fields).all(|(a, b)| {
-            a.source_ids == b.source_ids && a.transform == b.transform && a.name == b.name
-        })
 }
 
 struct Changes<'a> {

@@ -159,3 +159,70 @@ impl Action for UpdatePartitionStatistics {
         updates.context(|| "partition statistics file".to_owned())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::test_tables::{apply, json as base_json, opened};
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn base() -> TableMetadata {
+        let mut json = base_json(2);
+        json["snapshots"] = json!([{
+            "snapshot-id": 1, "sequence-number": 1, "timestamp-ms": 1, "manifest-list": "memory://bucket/l",
+            "summary": {"operation": "append"}
+        }]);
+        json["last-sequence-number"] = json!(1);
+        TableMetadata::from_json_value(&json).unwrap()
+    }
+
+    fn file(id: i64, path: &str) -> Json {
+        json!({
+            "snapshot-id": id, "statistics-path": path, "file-size-in-bytes": 10, "file-footer-size-in-bytes": 5,
+            "blob-metadata": []
+        })
+    }
+
+    async fn updates(mut action: impl Action, base: &TableMetadata) -> Result<Vec<TableUpdate>> {
+        action.updates(&opened(base.clone())).await
+    }
+
+    #[tokio::test]
+    async fn files_are_set_and_removed() {
+        let base = base();
+        let set = UpdateStatistics::new().set(file(1, "a"));
+        let with = apply(&base, &updates(set.clone(), &base).await.unwrap());
+        assert_eq!(with.statistics, [file(1, "a")]);
+        assert!(updates(set, &with).await.unwrap().is_empty());
+        let other = apply(&with, &updates(UpdateStatistics::new().set(file(1, "b")), &with).await.unwrap());
+        assert_eq!(other.statistics, [file(1, "b")]);
+        let remove = UpdateStatistics::new().remove(SnapshotId(1));
+        assert!(apply(&other, &updates(remove.clone(), &other).await.unwrap()).statistics.is_empty());
+        assert!(updates(remove, &base).await.unwrap().is_empty());
+
+        let set = UpdatePartitionStatistics::new().set(file(1, "p"));
+        let with = apply(&base, &updates(set, &base).await.unwrap());
+        assert_eq!(with.partition_statistics, [file(1, "p")]);
+        let remove = UpdatePartitionStatistics::new().remove(SnapshotId(1));
+        assert!(apply(&with, &updates(remove, &with).await.unwrap()).partition_statistics.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_file_must_be_described() {
+        let base = base();
+        let e = updates(UpdateStatistics::new().set(file(2, "a")), &base).await.unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::NotFound);
+        for field in
+            ["snapshot-id", "statistics-path", "file-size-in-bytes", "file-footer-size-in-bytes", "blob-metadata"]
+        {
+            let mut file = file(1, "a");
+            file.as_object_mut().unwrap().remove(field);
+            let e = updates(UpdateStatistics::new().set(file), &base).await.unwrap_err();
+            assert!(e.to_string().contains(&format!("`{field}`")), "{e}");
+        }
+        let both = UpdateStatistics::new().set(file(1, "a")).remove(SnapshotId(1));
+        assert!(updates(both, &base).await.unwrap_err().to_string().contains("both set and removed"));
+    }
+}

@@ -213,7 +213,7 @@ impl UpdateSchema {
         }
         let mut schema = changes.schema()?;
         checks::check(metadata, &schema, !self.case_insensitive)?;
-        schema.schema_id = match same_schema(metadata, &schema) {
+        schema.schema_id = match metadata.schema_like(&schema) {
             Some(id) => id,
             None => {
                 let last = metadata.schemas.last_key_value().map_or(-1, |(id, _)| id.0);
@@ -238,20 +238,6 @@ impl UpdateSchema {
         updates.extend(properties::updates(&metadata.properties, &changes, &schema));
         Ok(updates)
     }
-}
-
-/// A schema of the table that is the same but for its id; the current one if it is.
-fn same_schema(metadata: &TableMetadata, schema: &Schema) -> Option<SchemaId> {
-    let identifiers = |schema: &Schema| {
-        let mut ids = schema.identifier_field_ids.clone();
-        ids.sort_unstable();
-        ids
-    };
-    let own = identifiers(schema);
-    let same = |other: &Schema| other.root == schema.root && identifiers(other) == own;
-    let current = Some(metadata.current_schema());
-    let found = current.into_iter().chain(metadata.schemas.values()).find(|other| same(other));
-    found.map(|found| found.schema_id)
 }
 
 #[async_trait]
