@@ -8,11 +8,10 @@ use async_trait::async_trait;
 use super::columns::{Column, Columns};
 use super::contents::{Contents, Part, Wanted, batches};
 use super::entries::manifest_lists;
-use super::partition_text::partition_text;
 use crate::error::Result;
 use crate::spec::{
     FieldSummary, ListType, ManifestContent, ManifestFile, NestedField, PrimitiveType, Snapshot, SnapshotId,
-    StructType, Transform, Type, Value,
+    StructType, Transform, Type, Value, partition_text,
 };
 use crate::table::Table;
 

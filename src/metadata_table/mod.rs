@@ -8,7 +8,6 @@ mod files;
 mod kind;
 mod logs;
 mod manifests;
-mod partition_text;
 mod partitions;
 mod provider;
 mod readable_metrics;

@@ -1,6 +1,7 @@
 //! Table metadata as JSON (spec, "Table Metadata", Appendix C, and Appendix E for what changed
 //! between versions). Reads what old and careless writers left out; writes what is required.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
@@ -36,14 +37,7 @@ impl TableMetadata {
     /// `DataInvalid`, naming the member, for what is no metadata or contradicts itself;
     /// `Unsupported` for a version above 4.
     pub fn from_json(bytes: &[u8]) -> Result<Self> {
-        let inflated;
-        let text = if bytes.starts_with(&GZIP_MAGIC) {
-            inflated = inflate(bytes)?;
-            &inflated
-        } else {
-            bytes
-        };
-        let json: Json = serde_json::from_slice(text)
+        let json: Json = serde_json::from_slice(&inflated(bytes, "table metadata")?)
             .map_err(|e| Error::invalid("table metadata is not JSON").with_source(e))?;
         Self::from_json_value(&json)
     }
@@ -74,17 +68,21 @@ impl TableMetadata {
     }
 }
 
-fn inflate(bytes: &[u8]) -> Result<Vec<u8>> {
+/// The text of a metadata file of a table or view (`what`), compressed with gzip or not.
+pub(super) fn inflated<'a>(bytes: &'a [u8], what: &str) -> Result<Cow<'a, [u8]>> {
+    if !bytes.starts_with(&GZIP_MAGIC) {
+        return Ok(Cow::Borrowed(bytes));
+    }
     let mut inflated = Vec::new();
     // The buffer grows with what really comes out.
     MultiGzDecoder::new(bytes)
         .take(MAX_INFLATED + 1)
         .read_to_end(&mut inflated)
-        .map_err(|e| Error::invalid("table metadata is not valid gzip").with_source(e))?;
+        .map_err(|e| Error::invalid(format!("{what} is not valid gzip")).with_source(e))?;
     if inflated.len() as u64 > MAX_INFLATED {
-        return Err(Error::unsupported(format!("table metadata inflates to more than {MAX_INFLATED} bytes")));
+        return Err(Error::unsupported(format!("{what} inflates to more than {MAX_INFLATED} bytes")));
     }
-    Ok(inflated)
+    Ok(Cow::Owned(inflated))
 }
 
 fn read(node: &Node<'_>) -> Result<TableMetadata> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod avro;
 mod content_file;
+mod data_location;
 mod deletion_vector;
 mod ids;
 mod iso_time;
@@ -24,8 +25,11 @@ pub(crate) mod murmur3;
 mod name_mapping;
 mod partition;
 mod partition_json;
+mod partition_path;
+mod partition_text;
 pub mod puffin;
 mod requirement;
+mod requirement_json;
 mod scan_task;
 mod schema;
 mod schema_json;
@@ -33,9 +37,11 @@ mod snapshot;
 mod snapshot_json;
 mod snapshot_selector;
 mod sort;
+mod summary;
 mod table_metadata;
 mod table_properties;
 mod table_update;
+mod table_update_json;
 mod transform;
 pub(crate) mod transform_apply;
 mod types;
@@ -44,9 +50,12 @@ pub(crate) mod value_binary;
 mod value_json;
 pub(crate) mod variant;
 mod view_metadata;
+mod view_metadata_json;
+mod view_versions;
 
 pub use avro::Codec;
 pub use content_file::{ContentFile, ContentType, FileFormat, ManifestEntry, ManifestStatus};
+pub use data_location::DataLocation;
 pub use deletion_vector::{DELETION_VECTOR_BLOB, DeletionVector};
 pub use ids::{FieldId, SchemaId, SequenceNumber, SnapshotId, SortOrderId, SpecId};
 pub use manifest::{Manifest, ManifestHeader};
@@ -59,16 +68,22 @@ pub(crate) use metrics::MetricMap;
 pub use metrics::{MetricMaps, Metrics};
 pub use name_mapping::{MappedField, MappedFields, NameMapping};
 pub use partition::{PartitionField, PartitionSpec, PartitionValues};
+pub(crate) use partition_text::partition_text;
 pub use requirement::{TableRequirement, requirements_for, requirements_for_replace};
 pub use scan_task::{DeleteFile, FileScanTask};
 pub use schema::{MAX_NESTING, Schema};
 pub use snapshot::{MetadataLogEntry, RefType, Snapshot, SnapshotLogEntry, SnapshotManifests, SnapshotRef};
 pub use snapshot_selector::{Selection, SnapshotSelector};
 pub use sort::{NullOrder, SortDirection, SortField, SortOrder};
+pub use summary::SnapshotSummary;
 pub use table_metadata::{MAIN_BRANCH, TableMetadata};
-pub use table_properties::TableProperties;
+pub use table_properties::{
+    BloomFilter, DeleteGranularity, DistributionMode, IsolationLevel, MetricsConfig, MetricsMode,
+    ParquetProperties, RetryPolicy, RowLevelMode, RowLevelOperation, TableProperties,
+};
 pub use table_update::{LAST_ADDED, TableUpdate};
 pub use transform::Transform;
 pub use types::{ListType, MAX_DECIMAL_PRECISION, MapType, NestedField, PrimitiveType, StructType, Type};
 pub use value::Value;
 pub use view_metadata::{ViewLogEntry, ViewMetadata, ViewRepresentation, ViewVersion};
+pub use view_versions::ViewDefinition;

@@ -8,6 +8,9 @@ use uuid::Uuid;
 use super::ids::SchemaId;
 use super::schema::Schema;
 
+/// The only version of the format of views.
+pub(crate) const VIEW_FORMAT_VERSION: u8 = 1;
+
 /// Everything that a view's metadata file says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ViewMetadata {

@@ -9,14 +9,18 @@ use super::super::schema::Schema;
 use super::super::types::{ListType, MapType, NestedField, StructType, Type};
 
 /// A schema with new ids, and the new id by the old one.
-pub(super) struct FreshSchema {
-    pub(super) schema: Schema,
-    pub(super) new_ids: HashMap<FieldId, FieldId>,
+pub(in crate::spec) struct FreshSchema {
+    pub(in crate::spec) schema: Schema,
+    pub(in crate::spec) new_ids: HashMap<FieldId, FieldId>,
 }
 
 /// Numbers a schema's fields on from `last`: those of one level first, then those below them, in
 /// the order that Java has. Fields that `base` has by the same full name keep its id.
-pub(super) fn assign_fresh_ids(schema: &Schema, last: FieldId, base: Option<&Schema>) -> Result<FreshSchema> {
+pub(in crate::spec) fn assign_fresh_ids(
+    schema: &Schema,
+    last: FieldId,
+    base: Option<&Schema>,
+) -> Result<FreshSchema> {
     let by_name = base.map(ids_by_name).unwrap_or_default();
     let mut fresh = FreshIds { last, by_name, new_ids: HashMap::new() };
     let fields = fresh.level(&schema.fields().iter().collect::<Vec<_>>(), "")?;

@@ -16,6 +16,8 @@ use uuid::Uuid;
 
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 
+pub(super) use fresh_ids::assign_fresh_ids;
+
 use super::ids::{FieldId, SchemaId, SequenceNumber, SnapshotId, SortOrderId, SpecId};
 use super::partition_json::FIRST_PARTITION_FIELD_ID;
 use super::sort::SortOrder;
@@ -286,7 +288,7 @@ pub(crate) fn is_reserved(name: &str) -> bool {
 }
 
 /// A location as metadata has it; the slash of `s3://` and of `/` stays.
-fn without_trailing_slash(location: &str) -> &str {
+pub(super) fn without_trailing_slash(location: &str) -> &str {
     let mut rest = location;
     while let Some(shorter) = rest.strip_suffix('/') {
         if shorter.is_empty() || rest.ends_with("://") {

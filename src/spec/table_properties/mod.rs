@@ -3,15 +3,23 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::Result;
-
+mod commits;
+mod metrics_config;
+mod parquet;
 mod parse;
+#[cfg(test)]
+mod tests;
+mod writes;
+
+pub use commits::RetryPolicy;
+pub use metrics_config::{MetricsConfig, MetricsMode};
+pub use parquet::{BloomFilter, ParquetProperties};
+pub use writes::{DeleteGranularity, DistributionMode, IsolationLevel, RowLevelMode, RowLevelOperation};
 
 /// A typed view of a table's properties.
 ///
-/// # Errors
 /// Every method that can fail does so with `DataInvalid`, naming the property, if its value is
-/// not of its type.
+/// not what it should be. Sizes are in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct TableProperties<'a> {
     map: &'a BTreeMap<String, String>,
@@ -21,10 +29,5 @@ impl<'a> TableProperties<'a> {
     /// The view of a table's properties.
     pub fn new(properties: &'a BTreeMap<String, String>) -> Self {
         Self { map: properties }
-    }
-
-    /// `write.metadata.previous-versions-max`: how many earlier metadata files the log keeps (100).
-    pub fn metadata_previous_versions_max(&self) -> Result<usize> {
-        self.number("write.metadata.previous-versions-max", 100)
     }
 }

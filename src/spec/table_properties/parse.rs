@@ -13,6 +13,14 @@ impl<'a> TableProperties<'a> {
         self.map.get(name).map(String::as_str)
     }
 
+    /// The properties whose names begin with `prefix`: the rest of the name, and the whole.
+    pub(super) fn under<'b>(
+        &self,
+        prefix: &'b str,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a, 'b> {
+        self.map.keys().filter_map(move |name| Some((name.strip_prefix(prefix)?, name.as_str())))
+    }
+
     /// A number, or `default` if the property is not set.
     pub(super) fn number<T: FromStr>(&self, name: &str, default: T) -> Result<T> {
         Ok(self.opt_number(name)?.unwrap_or(default))
@@ -24,18 +32,52 @@ impl<'a> TableProperties<'a> {
         self.get(name).map(parse).transpose()
     }
 
+    /// A number above 0.
+    pub(super) fn positive(&self, name: &str, default: u64) -> Result<u64> {
+        match self.number(name, default)? {
+            0 => Err(bad_value(name, "0", "a number above 0")),
+            n => Ok(n),
+        }
+    }
+
+    /// A number above 0.
+    pub(super) fn positive_usize(&self, name: &str, default: usize) -> Result<usize> {
+        match self.number(name, default)? {
+            0 => Err(bad_value(name, "0", "a number above 0")),
+            n => Ok(n),
+        }
+    }
+
+    /// A number of at least 0 that fits a signed one.
+    pub(super) fn not_negative(&self, name: &str, default: i64) -> Result<i64> {
+        match self.number(name, default)? {
+            n if n < 0 => Err(bad_value(name, &n.to_string(), "a number of at least 0")),
+            n => Ok(n),
+        }
+    }
+
     /// True or false, or `default` if the property is not set.
     pub(super) fn boolean(&self, name: &str, default: bool) -> Result<bool> {
-        match self.get(name).map(str::trim) {
-            None => Ok(default),
-            Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
-            Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
-            Some(text) => Err(bad_value(name, text, "true or false")),
-        }
+        self.one_of(name, &[("true", true), ("false", false)], default)
+    }
+
+    /// One of several words, in any case; `default` if the property is not set.
+    pub(super) fn one_of<T: Copy>(&self, name: &str, words: &[(&str, T)], default: T) -> Result<T> {
+        let Some(text) = self.get(name) else { return Ok(default) };
+        let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let words: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+            bad_value(name, text, format!("one of {}", words.join(", ")))
+        })
     }
 }
 
 /// The error of a property that has the wrong value.
 pub(super) fn bad_value(name: &str, value: &str, expected: impl Display) -> Error {
-    Error::invalid(format!("expected {expected}, found `{value}`")).context(format!("property `{name}`"))
+    wrong(name, Error::invalid(format!("expected {expected}, found `{value}`")))
+}
+
+/// An error of a property.
+pub(super) fn wrong(name: &str, error: Error) -> Error {
+    error.context(format!("property `{name}`"))
 }

@@ -1,11 +1,13 @@
 //! Partition values as text for people: `2024-03` for a month.
 
-use crate::spec::{MAX_DECIMAL_PRECISION, PrimitiveType, Transform, Type, Value};
+use super::transform::Transform;
+use super::types::{MAX_DECIMAL_PRECISION, PrimitiveType, Type};
+use super::value::Value;
 
 const MICROS_PER_HOUR: i64 = 3_600_000_000;
 
 /// The text of a value that is not null.
-pub(super) fn partition_text(transform: &Transform, value: &Value) -> String {
+pub(crate) fn partition_text(transform: &Transform, value: &Value) -> String {
     let of_period = match (transform, value) {
         (Transform::Year, Value::Int(years)) => Some(year(i64::from(*years) + 1970)),
         (Transform::Month, Value::Int(months)) => {

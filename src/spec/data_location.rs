@@ -1,0 +1,115 @@
+//! Where a table's new files go (`write.data.path`, `write.object-storage.enabled` and so on).
+
+use crate::error::{Error, Result};
+
+use super::murmur3;
+use super::partition::PartitionSpec;
+use super::table_properties::TableProperties;
+use super::value::Value;
+
+/// Bits of a hashed path's prefix.
+const HASH_BITS: usize = 20;
+/// Length of each of the directories that the bits are divided into; the last takes the rest.
+const DIRECTORY_BITS: usize = 4;
+/// How many such directories there are before the rest.
+const DIRECTORIES: usize = 3;
+
+/// Names places for new data and delete files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataLocation {
+    /// Without a slash at its end.
+    root: String,
+    layout: Layout,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Layout {
+    /// A directory a partition.
+    Directories,
+    /// Directories by hash first, so that object stores can spread the load.
+    Hashed {
+        /// Database and table, where several tables share the root.
+        context: Option<String>,
+        partitions: bool,
+    },
+}
+
+impl DataLocation {
+    /// The places of a table's files, by its location and properties.
+    ///
+    /// # Errors
+    /// `DataInvalid` for a property with a wrong value; `Unsupported` if the table wants a Java
+    /// class to choose (`write.location-provider.impl`).
+    pub fn new(table_location: &str, properties: &TableProperties<'_>) -> Result<Self> {
+        if properties.get("write.location-provider.impl").is_some() {
+            return Err(Error::unsupported(
+                "icefloe can't load a class that chooses where files go; remove the property and set `write.data.path`",
+            )
+            .context("property `write.location-provider.impl`"));
+        }
+        let table_location = without_slash(table_location);
+        let hashed = properties.object_storage_enabled()?;
+        let root = properties
+            .get("write.data.path")
+            .or_else(|| properties.get("write.object-storage.path").filter(|_| hashed))
+            .or_else(|| properties.get("write.folder-storage.path"))
+            .map_or_else(|| format!("{table_location}/data"), |path| without_slash(path).to_owned());
+        let layout = if hashed {
+            let context = (!root.starts_with(table_location)).then(|| last_two(table_location));
+            Layout::Hashed { context, partitions: properties.object_storage_partitioned_paths()? }
+        } else {
+            Layout::Directories
+        };
+        Ok(Self { root, layout })
+    }
+
+    /// The full path of a new file called `file_name` in a partition.
+    pub fn file(&self, spec: &PartitionSpec, partition: &[Option<Value>], file_name: &str) -> String {
+        let with_partition = || match spec.partition_path(partition) {
+            path if path.is_empty() => file_name.to_owned(),
+            path => format!("{path}/{file_name}"),
+        };
+        let root = &self.root;
+        match &self.layout {
+            Layout::Directories => format!("{root}/{}", with_partition()),
+            Layout::Hashed { context, partitions } => {
+                let name = if *partitions { with_partition() } else { file_name.to_owned() };
+                let hash = hash_directories(&name);
+                match context {
+                    Some(context) => format!("{root}/{hash}/{context}/{name}"),
+                    None if *partitions => format!("{root}/{hash}/{name}"),
+                    // One directory less to list.
+                    None => format!("{root}/{hash}-{name}"),
+                }
+            }
+        }
+    }
+}
+
+fn without_slash(path: &str) -> &str {
+    let trimmed = path.trim_end_matches('/');
+    if trimmed.is_empty() || trimmed.ends_with(':') { path } else { trimmed }
+}
+
+/// The last two names of a location.
+fn last_two(location: &str) -> String {
+    let path = location.split_once("://").map_or(location, |(_, rest)| rest);
+    let mut names = path.rsplit('/').filter(|name| !name.is_empty());
+    match (names.next(), names.next()) {
+        (Some(table), Some(database)) => format!("{database}/{table}"),
+        (table, _) => table.unwrap_or_default().to_owned(),
+    }
+}
+
+/// Such as `0101/0110/1001/10110010`.
+fn hash_directories(name: &str) -> String {
+    let hash = murmur3::hash_bytes(name.as_bytes()) as u32 & ((1 << HASH_BITS) - 1);
+    let mut path = String::with_capacity(HASH_BITS + DIRECTORIES);
+    for bit in 0..HASH_BITS {
+        if bit > 0 && bit % DIRECTORY_BITS == 0 && bit <= DIRECTORIES * DIRECTORY_BITS {
+            path.push('/');
+        }
+        path.push(if hash >> (HASH_BITS - 1 - bit) & 1 == 1 { '1' } else { '0' });
+    }
+    path
+}
