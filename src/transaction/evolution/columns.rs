@@ -79,7 +79,8 @@ fn collect(field: &NestedField, full: &str, short: &str, names: &mut Names) {
             // The shorter name is the list's or the map's own: only what is below gets one.
             names.push((child_full.clone(), None, child.id));
             for inner in child.field_type.children() {
-                let (full, short) = (format!("{child_full}.{}", inner.name), format!("{short}.{}", inner.name));
+                let (full, short) =
+                    (format!("{child_full}.{}", inner.name), format!("{short}.{}", inner.name));
                 collect(inner, &full, &short, names);
             }
         } else {

@@ -131,7 +131,8 @@ fn upgrade(metadata: &TableMetadata, version: u8) -> Result<Vec<TableUpdate>> {
         return Err(Error::invalid(message));
     }
     if version > MAX_FORMAT_VERSION {
-        let message = format!("format version {version}: tables can be upgraded to {MAX_FORMAT_VERSION} at most");
+        let message =
+            format!("format version {version}: tables can be upgraded to {MAX_FORMAT_VERSION} at most");
         return Err(Error::unsupported(message));
     }
     Ok(vec![TableUpdate::UpgradeFormatVersion(version)])
@@ -213,7 +214,9 @@ mod tests {
         let table = opened(table(2));
         let updates = UpdateLocation::to("s3://other/place/").updates(&table).await.unwrap();
         assert_eq!(updates, [TableUpdate::SetLocation("s3://other/place".into())]);
-        assert!(UpdateLocation::to(table.metadata().location.clone()).updates(&table).await.unwrap().is_empty());
+        assert!(
+            UpdateLocation::to(table.metadata().location.clone()).updates(&table).await.unwrap().is_empty()
+        );
         assert!(UpdateLocation::to("").updates(&table).await.is_err());
         let updates = UpgradeFormatVersion::to(3).updates(&table).await.unwrap();
         assert_eq!(updates, [TableUpdate::UpgradeFormatVersion(3)]);

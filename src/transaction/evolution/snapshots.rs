@@ -138,7 +138,8 @@ impl ManageSnapshots {
         }
         let removed = metadata.refs.keys().filter(|name| !refs.refs.contains_key(*name));
         let mut updates: Vec<_> = removed.map(|name| TableUpdate::RemoveSnapshotRef(name.clone())).collect();
-        let set = refs.refs.into_iter().filter(|(name, reference)| metadata.refs.get(name) != Some(reference));
+        let set =
+            refs.refs.into_iter().filter(|(name, reference)| metadata.refs.get(name) != Some(reference));
         updates.extend(set.map(|(name, reference)| TableUpdate::SetSnapshotRef { name, reference }));
         Ok(updates)
     }

@@ -75,9 +75,8 @@ impl ReplaceSortOrder {
             let place = || format!("sort key {} of `{}`", key.transform, key.source);
             let id = columns.get(&key.source).context(place)?;
             let field_type = schema.field_by_id(id).map(|field| &field.field_type);
-            let is_sortable = field_type.is_some_and(|t| {
-                t.as_primitive().is_some() && key.transform.result_type(t).is_some()
-            });
+            let is_sortable = field_type
+                .is_some_and(|t| t.as_primitive().is_some() && key.transform.result_type(t).is_some());
             if let (false, Some(field_type)) = (is_sortable, field_type) {
                 let message = format!("rows can't be sorted by that of type {field_type}");
                 return Err(Error::invalid(message).context(place()));

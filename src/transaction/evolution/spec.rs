@@ -204,9 +204,8 @@ impl<'a> Changes<'a> {
                 None => Ok(()),
             };
         }
-        let is_same = |field: &&PartitionField| {
-            field.source_id() == Some(source_id) && field.transform == *transform
-        };
+        let is_same =
+            |field: &&PartitionField| field.source_id() == Some(source_id) && field.transform == *transform;
         if let Some(added) = self.adds.iter().find(is_same) {
             return Err(Error::invalid(format!("it is added already, as `{}`", added.name)));
         }
@@ -215,7 +214,10 @@ impl<'a> Changes<'a> {
             && let Some(other) =
                 self.adds.iter().find(|f| f.source_id() == Some(source_id) && is_time(&f.transform))
         {
-            return Err(Error::invalid(format!("it is redundant with `{}` ({})", other.name, other.transform)));
+            return Err(Error::invalid(format!(
+                "it is redundant with `{}` ({})",
+                other.name, other.transform
+            )));
         }
         let field = self.recycle_or_create(name, source_id, transform)?;
         match self.existing(&field.name) {

@@ -112,7 +112,8 @@ impl Files {
 }
 
 fn check(file: &Json, numbers: &[&str]) -> Result<SnapshotId> {
-    let missing = |name: &str| Error::invalid("is missing or of the wrong type").context(format!("field `{name}`"));
+    let missing =
+        |name: &str| Error::invalid("is missing or of the wrong type").context(format!("field `{name}`"));
     let id = snapshot_of(file).ok_or_else(|| missing("snapshot-id"))?;
     if path_of(file).is_none_or(str::is_empty) {
         return Err(missing("statistics-path"));
@@ -214,9 +215,13 @@ mod tests {
         let base = base();
         let e = updates(UpdateStatistics::new().set(file(2, "a")), &base).await.unwrap_err();
         assert_eq!(e.kind(), ErrorKind::NotFound);
-        for field in
-            ["snapshot-id", "statistics-path", "file-size-in-bytes", "file-footer-size-in-bytes", "blob-metadata"]
-        {
+        for field in [
+            "snapshot-id",
+            "statistics-path",
+            "file-size-in-bytes",
+            "file-footer-size-in-bytes",
+            "blob-metadata",
+        ] {
             let mut file = file(1, "a");
             file.as_object_mut().unwrap().remove(field);
             let e = updates(UpdateStatistics::new().set(file), &base).await.unwrap_err();

@@ -39,7 +39,8 @@ pub(super) async fn find_garbage(before: &Table, after: &Table, level: CleanupLe
     let is_gone = |snapshot: &&Arc<Snapshot>| after.metadata().snapshot(snapshot.snapshot_id).is_none();
     let expired: Vec<_> = before.metadata().snapshots.iter().filter(is_gone).cloned().collect();
     garbage.suspect_statistics(statistics_of(before.metadata()).filter_map(|path| location(before, path)));
-    let kept: Vec<String> = statistics_of(after.metadata()).filter_map(|path| location(after, path)).collect();
+    let kept: Vec<String> =
+        statistics_of(after.metadata()).filter_map(|path| location(after, path)).collect();
     garbage.spare_statistics(kept.iter().map(String::as_str));
     if expired.is_empty() {
         return Ok(garbage);
@@ -53,7 +54,9 @@ pub(super) async fn find_garbage(before: &Table, after: &Table, level: CleanupLe
                 garbage.suspect_list(list_location(before, &snapshot), manifests);
             }
             // Without it nobody knows what it listed; it stays, for those who want to find out.
-            Err(e) => tracing::warn!(table = before.name(), "files of an expired snapshot were left behind: {e}"),
+            Err(e) => {
+                tracing::warn!(table = before.name(), "files of an expired snapshot were left behind: {e}")
+            }
         }
     }
     // The manifests that are still in use, each once.
@@ -152,7 +155,10 @@ async fn remove_all(table: &Table, what: &str, locations: impl IntoIterator<Item
     let count = locations.len();
     let remove = |location: String| async move {
         let removed = async { table.storage().delete(&Location::parse(&location)?).await };
-        removed.await.inspect_err(|e| tracing::warn!("a file that is not needed was left behind: {e}")).is_ok()
+        removed
+            .await
+            .inspect_err(|e| tracing::warn!("a file that is not needed was left behind: {e}"))
+            .is_ok()
     };
     let removed = futures::stream::iter(locations).map(remove).buffer_unordered(CONCURRENT_DELETES);
     let removed = removed.filter(|removed| futures::future::ready(*removed)).count().await;

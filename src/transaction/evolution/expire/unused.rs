@@ -7,9 +7,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::retention::Expired;
 use crate::error::Result;
-use crate::spec::{
-    FieldId, ManifestContent, SchemaId, Snapshot, SpecId, TableMetadata, TableUpdate,
-};
+use crate::spec::{FieldId, ManifestContent, SchemaId, Snapshot, SpecId, TableMetadata, TableUpdate};
 use crate::table::Table;
 
 /// How many manifest lists are read at a time.

@@ -6,9 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::fresh::FreshIds;
 use super::{Change, NewColumn, Place};
 use crate::error::{Error, Result, ResultExt};
-use crate::spec::{
-    FieldId, NestedField, PrimitiveType, Schema, StructType, TableMetadata, Type, Value,
-};
+use crate::spec::{FieldId, NestedField, PrimitiveType, Schema, StructType, TableMetadata, Type, Value};
 use crate::transaction::evolution::columns::{Columns, parents};
 
 /// What is to become of the current schema.
@@ -145,16 +143,19 @@ impl<'a> Changes<'a> {
         };
         let key = self.columns.key(&field.name);
         let mut siblings = siblings.into_iter().flat_map(|s: &StructType| &s.fields);
-        let is_there =
-            siblings.any(|s| self.columns.key(&s.name) == key && !self.deletes.contains(&s.id));
-        let is_added = self.adds.get(&parent).into_iter().flatten().any(|id| {
-            self.updates.get(id).is_some_and(|added| self.columns.key(&added.name) == key)
-        });
+        let is_there = siblings.any(|s| self.columns.key(&s.name) == key && !self.deletes.contains(&s.id));
+        let is_added = self
+            .adds
+            .get(&parent)
+            .into_iter()
+            .flatten()
+            .any(|id| self.updates.get(id).is_some_and(|added| self.columns.key(&added.name) == key));
         if is_there || is_added {
             return Err(Error::invalid("there is such a column already"));
         }
         let id = self.fresh.next()?;
-        let mut added = NestedField { id, field_type: self.fresh.assign(&field.field_type)?, ..field.clone() };
+        let mut added =
+            NestedField { id, field_type: self.fresh.assign(&field.field_type)?, ..field.clone() };
         for default in [&mut added.initial_default, &mut added.write_default] {
             if let Some(value) = default {
                 *value = of_type(value, &added.field_type)?;
@@ -364,7 +365,9 @@ impl<'a> Changes<'a> {
         let parent = self.parents.get(&field.id).and_then(|id| self.schema.field_by_id(*id));
         match parent.map(|parent| &parent.field_type) {
             Some(Type::List(_)) => Err(Error::invalid("that is not possible for the element of a list")),
-            Some(Type::Map(_)) => Err(Error::invalid("that is not possible for the keys and values of a map")),
+            Some(Type::Map(_)) => {
+                Err(Error::invalid("that is not possible for the keys and values of a map"))
+            }
             _ => Ok(()),
         }
     }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::changes::Changes;
 use crate::error::Result;
-use crate::spec::{FieldId, MappedField, MappedFields, NameMapping, NestedField, Schema, SchemaId, TableUpdate};
+use crate::spec::{
+    FieldId, MappedField, MappedFields, NameMapping, NestedField, Schema, SchemaId, TableUpdate,
+};
 
 const NAME_MAPPING: &str = "schema.name-mapping.default";
 

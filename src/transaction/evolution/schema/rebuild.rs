@@ -4,9 +4,7 @@ use std::collections::HashMap;
 
 use super::changes::{Changes, Move};
 use crate::error::{Error, Result};
-use crate::spec::{
-    FieldId, ListType, MapType, NestedField, PrimitiveType, Schema, StructType, Type, Value,
-};
+use crate::spec::{FieldId, ListType, MapType, NestedField, PrimitiveType, Schema, StructType, Type, Value};
 use crate::transaction::evolution::columns::{Columns, parents};
 
 impl Changes<'_> {

@@ -128,10 +128,7 @@ fn adding_is_refused_where_it_makes_no_sense() {
             "default values need format version 3",
         ),
         (update().delete_column("point").add(column("z", P::Int).parent("point")), "`point` is deleted"),
-        (
-            update().add(column("k", P::Int).parent("tags.key")),
-            "`tags.key` is no struct but a string",
-        ),
+        (update().add(column("k", P::Int).parent("tags.key")), "`tags.key` is no struct but a string"),
         (update().add_column("ts_day", P::Int), "no column can be called `ts_day`"),
         (update().rename_column("name", "ts_day"), "no column can be called `ts_day`"),
     ] {
@@ -466,10 +463,7 @@ fn union_by_name() {
         SchemaId(9),
         vec![
             NestedField::required(1, "new", P::Int),
-            NestedField {
-                doc: Some("other".into()),
-                ..NestedField::optional(2, "name", P::String)
-            },
+            NestedField { doc: Some("other".into()), ..NestedField::optional(2, "name", P::String) },
             NestedField::optional(3, "id", P::Long),
             NestedField::required(
                 4,

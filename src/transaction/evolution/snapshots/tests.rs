@@ -70,7 +70,10 @@ fn branches_and_tags() {
     let names: Vec<(&str, i64)> = table.refs.iter().map(|(n, r)| (n.as_str(), r.snapshot_id.0)).collect();
     assert_eq!(names, [("b", 3), ("b2", 2), ("main", 3), ("t", 3), ("t5", 5), ("test", 4)]);
     let (b, t) = (&table.refs["b"], &table.refs["t"]);
-    assert_eq!((b.max_snapshot_age_ms, b.min_snapshots_to_keep, b.ref_type), (Some(20), Some(3), RefType::Branch));
+    assert_eq!(
+        (b.max_snapshot_age_ms, b.min_snapshots_to_keep, b.ref_type),
+        (Some(20), Some(3), RefType::Branch)
+    );
     assert_eq!((t.max_ref_age_ms, t.ref_type), (Some(10), RefType::Tag));
 }
 

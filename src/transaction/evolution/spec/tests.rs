@@ -1,8 +1,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::transaction::evolution::test_tables::{self, apply, table};
 use crate::transaction::evolution::UpdateSchema;
+use crate::transaction::evolution::test_tables::{self, apply, table};
 
 fn update() -> UpdateSpec {
     UpdateSpec::new()
@@ -69,13 +69,13 @@ fn version_1_keeps_removed_fields_as_void() {
     ];
     assert_eq!(fields(&again), expected(&all));
     let renamed = after(&base, update().rename_field("ts_day", "id_bucket_16"));
-    let all = [("id_bucket_16_1000", "void", 1000), ("id_bucket_16", "day", 1001), ("ts_month", "month", 1002)];
+    let all =
+        [("id_bucket_16_1000", "void", 1000), ("id_bucket_16", "day", 1001), ("ts_month", "month", 1002)];
     assert_eq!(fields(&renamed), expected(&all));
-    let replaced = after(
-        &table(1),
-        update().remove_field("ts_day").add_named_field("ts_day", "ts", Transform::Month),
-    );
-    let all = [("id_bucket_16", "bucket[16]", 1000), ("ts_day_1001", "void", 1001), ("ts_day", "month", 1002)];
+    let replaced =
+        after(&table(1), update().remove_field("ts_day").add_named_field("ts_day", "ts", Transform::Month));
+    let all =
+        [("id_bucket_16", "bucket[16]", 1000), ("ts_day_1001", "void", 1001), ("ts_day", "month", 1002)];
     assert_eq!(fields(&replaced), expected(&all));
 }
 
@@ -116,8 +116,14 @@ fn contradictions_are_refused() {
         (update().add_identity("point"), "does not apply"),
         (update().add_identity("list.a"), "in a list or map"),
         (update().add_identity("name").add_identity("name"), "added already"),
-        (update().add_field("ts", Transform::Hour).add_field("ts", Transform::Month), "redundant with `ts_hour`"),
-        (update().add_named_field("ts_day", "id", Transform::Bucket(2)), "a partition field `ts_day` already"),
+        (
+            update().add_field("ts", Transform::Hour).add_field("ts", Transform::Month),
+            "redundant with `ts_hour`",
+        ),
+        (
+            update().add_named_field("ts_day", "id", Transform::Bucket(2)),
+            "a partition field `ts_day` already",
+        ),
         (update().add_named_field("name", "id", Transform::Bucket(2)), "can't be called `name`"),
         (update().rename_field("ts_day", "name"), "can't be called `name`"),
         (update().add_named_field("", "id", Transform::Bucket(2)), "is empty"),
@@ -133,10 +139,7 @@ fn contradictions_are_refused() {
         (update().remove_field("nope"), "no such partition field"),
         (update().remove_term("ts", Transform::Hour), "no such partition field"),
         (update().add_identity("name").remove_field("name"), "added in the same update"),
-        (
-            update().add_identity("name").remove_term("name", Transform::Identity),
-            "added in the same update",
-        ),
+        (update().add_identity("name").remove_term("name", Transform::Identity), "added in the same update"),
         (update().rename_field("ts_day", "d").remove_field("ts_day"), "renamed in the same update"),
         (update().remove_field("ts_day").rename_field("ts_day", "d"), "removed in the same update"),
         (update().rename_field("nope", "d"), "no such partition field"),
