@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::spec::{SnapshotId, TableMetadata, TableRequirement, TableUpdate};
 use crate::table::Table;
 use crate::transaction::Action;
+use crate::transaction::evolution::statistics::snapshot_of;
 use retention::{Expired, Rules};
 
 /// Which files are removed once snapshots have expired.
@@ -118,6 +119,14 @@ impl ExpireSnapshots {
             expired.refs.iter().map(|name| TableUpdate::RemoveSnapshotRef(name.clone())).collect();
         if !expired.snapshots.is_empty() {
             updates.push(TableUpdate::RemoveSnapshots(expired.snapshots.iter().copied().collect()));
+            // Not every catalog sees for itself that these go too.
+            let of = |files: &[serde_json::Value]| {
+                let ids = files.iter().filter_map(snapshot_of);
+                ids.filter(|id| expired.snapshots.contains(id)).collect::<BTreeSet<_>>()
+            };
+            updates.extend(of(&metadata.statistics).into_iter().map(TableUpdate::RemoveStatistics));
+            let partitions = of(&metadata.partition_statistics).into_iter();
+            updates.extend(partitions.map(TableUpdate::RemovePartitionStatistics));
         }
         if self.clean_metadata {
             updates.extend(unused::updates(table, &expired).await?);

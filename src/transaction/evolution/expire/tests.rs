@@ -423,7 +423,7 @@ proptest! {
 
 fn step(adds: usize, expires: bool) -> Step {
     Step {
-        parent: Some(prop::sample::Index::from_raw(usize::MAX)),
+        parent: Some(prop::sample::Index::from(usize::MAX)),
         adds,
         rewrites: None,
         drops: None,
