@@ -24,6 +24,7 @@ use crate::error::Result;
 use crate::spec::{SpecId, TableMetadata};
 use crate::storage::{Location, Storage, StoreKey};
 use manifests::SpecPartition;
+use metadata_file::METADATA_DIR;
 pub(crate) use metadata_file::is_table;
 use relocate::Paths;
 
@@ -43,6 +44,8 @@ struct Inner {
     options: OpenOptions,
     paths: Paths,
     specs: HashMap<SpecId, SpecPartition>,
+    /// Whether the table does not exist yet: its first commit creates it.
+    staged: bool,
 }
 
 impl Table {
@@ -56,7 +59,40 @@ impl Table {
         options: &OpenOptions,
     ) -> Result<Self> {
         let location = Location::parse(metadata_location)?;
-        Self::assemble(location.clone(), metadata, location, options.storage_or_new(), options)
+        Self::assemble(location.clone(), metadata, location, options.storage_or_new(), options, false)
+    }
+
+    /// A table that does not exist yet, as [`Catalog::stage_table`](crate::catalog::Catalog::stage_table)
+    /// gives it: a transaction on it creates it with what the transaction does.
+    ///
+    /// # Errors
+    /// If the location in the metadata is malformed.
+    pub fn staged(metadata: Arc<TableMetadata>, options: &OpenOptions) -> Result<Self> {
+        // There is no metadata file yet. Where it would lie tells what store the table belongs to.
+        let directory = format!("{}/{METADATA_DIR}", metadata.location.trim_end_matches('/'));
+        let location = Location::parse(&directory)?.join("staged.metadata.json");
+        Self::assemble(location.clone(), metadata, location, options.storage_or_new(), options, true)
+    }
+
+    /// Whether the table does not exist yet; see [`Table::staged`].
+    pub fn is_staged(&self) -> bool {
+        self.0.staged
+    }
+
+    /// The same table as other metadata describe it: what a commit would make of it.
+    ///
+    /// # Errors
+    /// As [`Table::from_metadata`].
+    pub(crate) fn with_metadata(&self, metadata: Arc<TableMetadata>) -> Result<Self> {
+        let inner = &self.0;
+        Self::assemble(
+            inner.opened.clone(),
+            metadata,
+            inner.metadata_location.clone(),
+            inner.storage.clone(),
+            &inner.options,
+            inner.staged,
+        )
     }
 
     fn assemble(
@@ -65,6 +101,7 @@ impl Table {
         metadata_location: Location,
         storage: Storage,
         options: &OpenOptions,
+        staged: bool,
     ) -> Result<Self> {
         let moved_to = match options.allow_moved_paths {
             true => Some(open::directory_of(&metadata_location)?),
@@ -85,6 +122,7 @@ impl Table {
             cache,
             options,
             paths,
+            staged,
         })))
     }
 

@@ -2,6 +2,7 @@
 //! properties, references, and the expiry of snapshots.
 
 mod ancestry;
+mod cherry_pick;
 mod columns;
 mod expire;
 mod properties;
@@ -13,6 +14,7 @@ mod statistics;
 #[cfg(test)]
 mod test_tables;
 
+pub use cherry_pick::CherryPick;
 pub use expire::{CleanupLevel, ExpireSnapshots};
 pub use properties::{UpdateLocation, UpdateProperties, UpgradeFormatVersion};
 pub use schema::{NewColumn, UpdateSchema};

@@ -1,0 +1,514 @@
+//! Makes snapshots (spec, "Snapshots", "Manifests", "Row Lineage"): writes what is new once, and for
+//! another attempt only what the commits of others changed.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::changes::{Changes, one_spelling};
+use super::commit_status::COMMIT_ID;
+use super::manifest_files::{Kind, ManifestFiles, Target};
+use super::manifest_filter::{CONCURRENT_MANIFESTS, Dangling, Filtered, ManifestFilter};
+use super::manifest_merge::ManifestMerger;
+use super::removal::FileKey;
+use super::settings::{ManifestSettings, now_ms};
+use super::summary::Summary;
+use crate::error::{Error, ErrorKind, Result, ResultExt};
+use crate::expr::ManifestEvaluator;
+use crate::spec::{
+    ContentFile, MAIN_BRANCH, ManifestContent, ManifestEntry, ManifestFile, ManifestListWriter,
+    ManifestListWriterOptions, ManifestStatus, RefType, SequenceNumber, Snapshot, SnapshotId,
+    SnapshotManifests, SnapshotRef, SpecId, TableMetadata, TableUpdate, UNASSIGNED_SEQUENCE_NUMBER,
+};
+use crate::table::Table;
+
+/// The newest format version that is written.
+const NEWEST_VERSION: u8 = 3;
+
+/// Makes the snapshot of one action, again for each attempt.
+#[derive(Debug)]
+pub(super) struct SnapshotProducer {
+    pub(super) branch: String,
+    pub(super) properties: BTreeMap<String, String>,
+    /// Whether no branch gets the snapshot.
+    pub(super) stage_only: bool,
+    files: ManifestFiles,
+    snapshot_id: Option<SnapshotId>,
+    attempts: Vec<Attempt>,
+    /// The format version that the rest was written in.
+    format_version: u8,
+    new_data: Option<Vec<ManifestFile>>,
+    new_deletes: Option<Vec<ManifestFile>>,
+    data_filter: ManifestFilter,
+    delete_filter: ManifestFilter,
+    merger: ManifestMerger,
+}
+
+/// The files that a snapshot consists of.
+#[derive(Debug)]
+struct Attempt {
+    list: String,
+    manifests: Vec<String>,
+}
+
+/// What a snapshot is built on.
+pub(super) struct Base<'a> {
+    pub(super) table: &'a Table,
+    /// The head of the branch; of `main` for a branch that does not exist yet.
+    pub(super) parent: Option<Arc<Snapshot>>,
+    /// The parent's manifests, with all counts if the format version requires them.
+    pub(super) manifests: Vec<ManifestFile>,
+    pub(super) snapshot_id: SnapshotId,
+    pub(super) settings: ManifestSettings,
+}
+
+impl Base<'_> {
+    fn of_content(&self, content: ManifestContent) -> Vec<ManifestFile> {
+        self.manifests.iter().filter(|m| m.content == content).cloned().collect()
+    }
+}
+
+impl SnapshotProducer {
+    pub(super) fn new() -> Self {
+        Self {
+            branch: MAIN_BRANCH.to_owned(),
+            properties: BTreeMap::new(),
+            stage_only: false,
+            files: ManifestFiles::new(),
+            snapshot_id: None,
+            attempts: Vec::new(),
+            format_version: 0,
+            new_data: None,
+            new_deletes: None,
+            data_filter: ManifestFilter::default(),
+            delete_filter: ManifestFilter::default(),
+            merger: ManifestMerger::default(),
+        }
+    }
+
+    /// Reads what the snapshot is built on.
+    pub(super) async fn begin<'a>(&mut self, table: &'a Table) -> Result<Base<'a>> {
+        let metadata = table.metadata();
+        check_writable(metadata)?;
+        let parent = self.parent(metadata)?;
+        let snapshot_id = self.choose_id(metadata);
+        let mut manifests = match &parent {
+            Some(parent) => table.manifest_list(parent).await?.as_ref().clone(),
+            None => Vec::new(),
+        };
+        if metadata.format_version > 1 {
+            for manifest in &mut manifests {
+                complete(manifest, table).await?;
+            }
+        }
+        let settings = ManifestSettings::new(metadata)?;
+        Ok(Base { table, parent, manifests, snapshot_id, settings })
+    }
+
+    fn parent(&self, metadata: &TableMetadata) -> Result<Option<Arc<Snapshot>>> {
+        let Some(reference) = metadata.refs.get(&self.branch) else {
+            return Ok(metadata.current_snapshot().cloned());
+        };
+        if reference.ref_type == RefType::Tag {
+            return Err(Error::invalid(format!(
+                "`{}` is a tag; only branches can be written to",
+                self.branch
+            )));
+        }
+        match metadata.snapshot(reference.snapshot_id) {
+            Some(snapshot) => Ok(Some(Arc::clone(snapshot))),
+            None => Err(Error::invalid(format!(
+                "branch `{}` names snapshot {}, which does not exist",
+                self.branch, reference.snapshot_id
+            ))),
+        }
+    }
+
+    /// The id of the snapshot, the same for all attempts. What was written for another id or format
+    /// version is of no use.
+    fn choose_id(&mut self, metadata: &TableMetadata) -> SnapshotId {
+        let kept = self.snapshot_id.filter(|id| metadata.snapshot(*id).is_none());
+        if kept.is_none() || self.format_version != metadata.format_version {
+            self.new_data = None;
+            self.new_deletes = None;
+            self.data_filter.clear();
+            self.delete_filter.clear();
+            self.merger.clear();
+        }
+        self.format_version = metadata.format_version;
+        let id = kept.unwrap_or_else(|| {
+            loop {
+                let id = SnapshotId(rand::random::<i64>() & i64::MAX);
+                if id.0 > 0 && metadata.snapshot(id).is_none() {
+                    break id;
+                }
+            }
+        });
+        self.snapshot_id = Some(id);
+        id
+    }
+
+    /// A snapshot that only adds data files; manifests stay as they are.
+    pub(super) async fn fast_append(
+        &mut self,
+        base: &Base<'_>,
+        changes: &Changes,
+    ) -> Result<Vec<TableUpdate>> {
+        self.check(base, changes).await?;
+        let mut summary = Summary::default();
+        let mut manifests = self.write_new_data(base, changes, &mut summary).await?;
+        summary.manifests = Some([manifests.len(), base.manifests.len(), 0]);
+        manifests.extend(base.manifests.iter().cloned());
+        self.snapshot(base, "append", manifests, &summary).await
+    }
+
+    /// A snapshot that adds and removes files; manifests are merged.
+    pub(super) async fn merge(
+        &mut self,
+        base: &Base<'_>,
+        changes: &Changes,
+        operation: &str,
+    ) -> Result<Vec<TableUpdate>> {
+        self.check(base, changes).await?;
+        let mut summary = Summary::default();
+        let new_data = self.write_new_data(base, changes, &mut summary).await?;
+        let new_deletes = self.write_new_deletes(base, changes, &mut summary).await?;
+
+        let target = Target {
+            table: base.table,
+            snapshot_id: base.snapshot_id,
+            settings: &base.settings,
+            files: &self.files,
+        };
+        let data = base.of_content(ManifestContent::Data);
+        let old_data =
+            self.data_filter.filter(target, data, &changes.removed_data, &Dangling::default()).await?;
+        let dangling = dangling(base, changes, &old_data);
+        let deletes = base.of_content(ManifestContent::Deletes);
+        let old_deletes =
+            self.delete_filter.filter(target, deletes.clone(), &changes.removed_deletes, &dangling).await?;
+        check_vectors(base, changes, &deletes, &old_deletes).await?;
+
+        let mut replaced = 0_usize;
+        for filtered in old_data.iter().chain(&old_deletes) {
+            filtered.removed.iter().for_each(|file| summary.remove(file));
+            summary.duplicates = summary.duplicates.saturating_add(filtered.duplicates);
+            replaced = replaced.saturating_add(usize::from(!filtered.removed.is_empty()));
+        }
+        let mut manifests = Vec::new();
+        for (new, old) in [(new_data, old_data), (new_deletes, old_deletes)] {
+            let all = new.into_iter().chain(old.into_iter().map(|filtered| filtered.manifest));
+            // What was removed by earlier snapshots is of no interest to this one.
+            let kept =
+                all.filter(|m| !m.has_no_live_files() || m.added_snapshot_id == Some(base.snapshot_id));
+            let merged = self.merger.merge(target, kept.collect()).await?;
+            replaced = replaced.saturating_add(merged.replaced);
+            manifests.extend(merged.manifests);
+        }
+        let created = manifests.iter().filter(|m| m.added_snapshot_id == Some(base.snapshot_id)).count();
+        summary.manifests = Some([created, manifests.len().saturating_sub(created), replaced]);
+        let (added, removed) = summary.records();
+        if operation == "replace" && added > removed {
+            let message = format!("{added} rows would take the place of {removed}: rewriting can't add rows");
+            return Err(Error::new(ErrorKind::ValidationFailed, message));
+        }
+        self.snapshot(base, operation, manifests, &summary).await
+    }
+
+    async fn check(&self, base: &Base<'_>, changes: &Changes) -> Result<()> {
+        changes.check(base.table)?;
+        if changes.refuse_live_files {
+            check_not_live(base, changes).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_new_data(
+        &mut self,
+        base: &Base<'_>,
+        changes: &Changes,
+        summary: &mut Summary,
+    ) -> Result<Vec<ManifestFile>> {
+        changes.data.iter().for_each(|file| summary.add(file));
+        if let Some(written) = &self.new_data {
+            return Ok(written.clone());
+        }
+        let files = changes.data.iter().map(|file| (file, changes.data_sequence_number));
+        let written = self.write_new(base, ManifestContent::Data, files).await?;
+        self.new_data = Some(written.clone());
+        Ok(written)
+    }
+
+    async fn write_new_deletes(
+        &mut self,
+        base: &Base<'_>,
+        changes: &Changes,
+        summary: &mut Summary,
+    ) -> Result<Vec<ManifestFile>> {
+        changes.deletes.iter().for_each(|(file, _)| summary.add(file));
+        if let Some(written) = &self.new_deletes {
+            return Ok(written.clone());
+        }
+        let files = changes.deletes.iter().map(|(file, number)| (file, *number));
+        let written = self.write_new(base, ManifestContent::Deletes, files).await?;
+        self.new_deletes = Some(written.clone());
+        Ok(written)
+    }
+
+    /// Writes manifests of added files, those of each spec on their own.
+    async fn write_new(
+        &self,
+        base: &Base<'_>,
+        content: ManifestContent,
+        files: impl Iterator<Item = (&ContentFile, Option<SequenceNumber>)>,
+    ) -> Result<Vec<ManifestFile>> {
+        let mut of_specs: BTreeMap<SpecId, Vec<_>> = BTreeMap::new();
+        for (file, number) in files {
+            of_specs.entry(file.spec_id).or_default().push((file, number));
+        }
+        let mut manifests = Vec::new();
+        for (spec_id, files) in of_specs {
+            let kind = Kind { content, spec_id, partition_type: base.table.partition_type(spec_id)? };
+            manifests.extend(self.target(base).added(kind, files.into_iter()).await?);
+        }
+        Ok(manifests)
+    }
+
+    /// Where the snapshot's manifests go.
+    pub(super) fn target<'a>(&'a self, base: &'a Base<'_>) -> Target<'a> {
+        Target {
+            table: base.table,
+            snapshot_id: base.snapshot_id,
+            settings: &base.settings,
+            files: &self.files,
+        }
+    }
+
+    /// Writes the list of a snapshot's manifests: the updates that add the snapshot.
+    pub(super) async fn snapshot(
+        &mut self,
+        base: &Base<'_>,
+        operation: &str,
+        mut manifests: Vec<ManifestFile>,
+        summary: &Summary,
+    ) -> Result<Vec<TableUpdate>> {
+        let metadata = base.table.metadata();
+        let sequence_number = match metadata.format_version {
+            1 => SequenceNumber(0),
+            _ => SequenceNumber(metadata.last_sequence_number.0.checked_add(1).ok_or_else(|| {
+                Error::invalid("the sequence numbers are used up").context("field `last-sequence-number`")
+            })?),
+        };
+        let row_ids = match metadata.format_version {
+            ..3 => None,
+            _ => Some((metadata.next_row_id, assign_row_ids(&mut manifests, metadata.next_row_id)?)),
+        };
+        let parent_snapshot_id = base.parent.as_ref().map(|parent| parent.snapshot_id);
+        let mut writer = ManifestListWriter::new(ManifestListWriterOptions {
+            format_version: metadata.format_version,
+            snapshot_id: base.snapshot_id,
+            parent_snapshot_id,
+            sequence_number,
+            first_row_id: row_ids.map(|(first, _)| first),
+            codec: base.settings.codec,
+        })?;
+        for manifest in &manifests {
+            writer.add(manifest)?;
+        }
+        let list = self.files.next_list(base.table, base.snapshot_id);
+        let written = self.files.write(base.table, &list, writer.finish()?).await;
+        written.context(|| format!("manifest list {list}"))?;
+        self.attempts.push(Attempt {
+            list: list.clone(),
+            manifests: manifests.into_iter().map(|m| m.manifest_path).collect(),
+        });
+
+        let mut values = self.properties.clone();
+        values.extend(summary.build(base.parent.as_deref()));
+        values.insert("operation".to_owned(), operation.to_owned());
+        values.insert(COMMIT_ID.to_owned(), self.files.commit_id().to_string());
+        let snapshot = Snapshot {
+            snapshot_id: base.snapshot_id,
+            parent_snapshot_id,
+            sequence_number,
+            // Clocks differ, but the log of snapshots should not go back in time.
+            timestamp_ms: now_ms().max(metadata.last_updated_ms),
+            manifests: SnapshotManifests::List(list),
+            summary: values,
+            schema_id: Some(metadata.current_schema_id),
+            first_row_id: row_ids.map(|(first, _)| first),
+            added_rows: row_ids.map(|(first, next)| next.saturating_sub(first)),
+            key_id: None,
+            extra: serde_json::Map::new(),
+        };
+        let mut updates = vec![TableUpdate::AddSnapshot(Arc::new(snapshot))];
+        if !self.stage_only {
+            let before = metadata.refs.get(&self.branch).cloned();
+            let reference = before.unwrap_or_else(|| SnapshotRef::new(base.snapshot_id, RefType::Branch));
+            let reference = SnapshotRef { snapshot_id: base.snapshot_id, ..reference };
+            updates.push(TableUpdate::SetSnapshotRef { name: self.branch.clone(), reference });
+        }
+        Ok(updates)
+    }
+
+    /// Removes what was written for other attempts than the one that was committed.
+    pub(super) async fn committed(&mut self, table: &Table) {
+        let snapshot = self.snapshot_id.and_then(|id| table.metadata().snapshot(id));
+        // Without the snapshot it can't be told which attempt it was.
+        let Some(SnapshotManifests::List(list)) = snapshot.map(|s| &s.manifests) else { return };
+        let Some(attempt) = self.attempts.iter().find(|attempt| attempt.list == *list) else { return };
+        let keep = attempt.manifests.iter().chain([&attempt.list]).map(String::as_str).collect();
+        self.files.remove_all_but(table, &keep).await;
+    }
+
+    /// Removes all that was written.
+    pub(super) async fn failed(&mut self, table: &Table) {
+        self.files.remove_all_but(table, &HashSet::new()).await;
+    }
+}
+
+fn check_writable(metadata: &TableMetadata) -> Result<()> {
+    if metadata.format_version > NEWEST_VERSION {
+        return Err(Error::unsupported(format!(
+            "writing to a table of format version {}; {NEWEST_VERSION} is the newest that can be written",
+            metadata.format_version
+        )));
+    }
+    if metadata.properties.contains_key("encryption.key-id") {
+        let message = "writing to an encrypted table: what is written would not be encrypted";
+        return Err(Error::unsupported(message).context("table property `encryption.key-id`"));
+    }
+    Ok(())
+}
+
+/// Counts what version 1 allowed to leave out.
+async fn complete(manifest: &mut ManifestFile, table: &Table) -> Result<()> {
+    let is_complete = manifest.added_snapshot_id.is_some()
+        && manifest.added_files_count.is_some()
+        && manifest.existing_files_count.is_some()
+        && manifest.deleted_files_count.is_some()
+        && manifest.added_rows_count.is_some()
+        && manifest.existing_rows_count.is_some()
+        && manifest.deleted_rows_count.is_some();
+    if is_complete {
+        return Ok(());
+    }
+    let read = table.manifest(manifest).await?;
+    let count = |status| {
+        let of_status = || read.entries.iter().filter(move |entry| entry.status == status);
+        let rows = of_status().try_fold(0_i64, |sum, entry| sum.checked_add(entry.data_file.record_count));
+        match (i32::try_from(of_status().count()), rows) {
+            (Ok(files), Some(rows)) => Ok((files, rows)),
+            _ => Err(Error::invalid("too many files or rows")
+                .context(format!("manifest {}", manifest.manifest_path))),
+        }
+    };
+    let (added, existing, deleted) =
+        (count(ManifestStatus::Added)?, count(ManifestStatus::Existing)?, count(ManifestStatus::Deleted)?);
+    let newest = |entry: &ManifestEntry| entry.snapshot_id;
+    let added_snapshot_id =
+        manifest.added_snapshot_id.or_else(|| read.entries.iter().filter_map(newest).max());
+    (manifest.added_files_count, manifest.added_rows_count) = (Some(added.0), Some(added.1));
+    (manifest.existing_files_count, manifest.existing_rows_count) = (Some(existing.0), Some(existing.1));
+    (manifest.deleted_files_count, manifest.deleted_rows_count) = (Some(deleted.0), Some(deleted.1));
+    manifest.added_snapshot_id = added_snapshot_id;
+    Ok(())
+}
+
+/// Gives the data manifests without one their first row ids (spec, "Row ID Assignment"); the next id
+/// after them.
+fn assign_row_ids(manifests: &mut [ManifestFile], first: i64) -> Result<i64> {
+    let mut next = first;
+    for manifest in manifests {
+        if manifest.content == ManifestContent::Deletes || manifest.first_row_id.is_some() {
+            continue;
+        }
+        manifest.first_row_id = Some(next);
+        // Existing files may have no ids either, if they are older than version 3.
+        let rows = [manifest.existing_rows_count, manifest.added_rows_count];
+        next = rows
+            .into_iter()
+            .try_fold(next, |next, rows| next.checked_add(rows.filter(|rows| *rows >= 0)?))
+            .ok_or_else(|| {
+                Error::invalid(format!("its rows can't be numbered from {next}"))
+                    .context(format!("manifest {}", manifest.manifest_path))
+            })?;
+    }
+    Ok(next)
+}
+
+/// The delete files that no data file is left for.
+fn dangling(base: &Base<'_>, changes: &Changes, data: &[Filtered]) -> Dangling {
+    let known = |n: &SequenceNumber| *n != UNASSIGNED_SEQUENCE_NUMBER;
+    let before = data
+        .iter()
+        .map(|filtered| filtered.manifest.min_sequence_number)
+        .filter(known)
+        .chain(changes.data_sequence_number.filter(|_| !changes.data.is_empty()))
+        .fold(base.table.metadata().last_sequence_number, SequenceNumber::min);
+    let removed = data.iter().flat_map(|filtered| &filtered.removed);
+    let removed_data = removed.map(|file| file.file_path.clone()).collect();
+    Dangling { before, removed_data: Arc::new(removed_data) }
+}
+
+/// A data file has one deletion vector at most: one that the caller did not know of would be lost.
+async fn check_vectors(
+    base: &Base<'_>,
+    changes: &Changes,
+    before: &[ManifestFile],
+    after: &[Filtered],
+) -> Result<()> {
+    let added: HashSet<String> = changes
+        .vectors()
+        .filter_map(|file| file.referenced_data_file.as_deref())
+        .map(|path| one_spelling(base.table, path))
+        .collect();
+    if added.is_empty() {
+        return Ok(());
+    }
+    let added = &added;
+    let checks = before.iter().zip(after).filter(|(manifest, _)| !manifest.has_no_live_files());
+    let checks: Vec<_> = checks
+        .map(|(manifest, filtered)| async move {
+            let removed: HashSet<FileKey> = filtered.removed.iter().map(|file| FileKey::of(file)).collect();
+            let read = base.table.manifest(manifest).await?;
+            for file in read.entries.iter().filter(|entry| entry.is_live()).map(|entry| &entry.data_file) {
+                let Some(data) = file.referenced_data_file.as_ref().filter(|_| file.is_deletion_vector())
+                else {
+                    continue;
+                };
+                if added.contains(&one_spelling(base.table, data)) && !removed.contains(&FileKey::of(file)) {
+                    let message =
+                        format!("data file {data} has another deletion vector by now, in {}", file.file_path);
+                    return Err(Error::new(ErrorKind::ValidationFailed, message));
+                }
+            }
+            Ok(())
+        })
+        .collect();
+    stream::iter(checks).buffered(CONCURRENT_MANIFESTS).try_collect().await
+}
+
+async fn check_not_live(base: &Base<'_>, changes: &Changes) -> Result<()> {
+    let paths: HashSet<&str> = changes.data.iter().map(|file| file.file_path.as_str()).collect();
+    let partitions: HashSet<_> = changes.data.iter().map(|file| (file.spec_id, &file.partition)).collect();
+    let mut evaluators = Vec::with_capacity(partitions.len());
+    for (spec, tuple) in partitions {
+        evaluators.push((spec, ManifestEvaluator::of_partition(base.table.partition_type(spec)?, tuple)));
+    }
+    for manifest in &base.manifests {
+        let of_spec = evaluators.iter().filter(|(spec, _)| *spec == manifest.partition_spec_id);
+        let may_list = of_spec.into_iter().any(|(_, evaluator)| evaluator.may_match(manifest));
+        if manifest.content == ManifestContent::Deletes || manifest.has_no_live_files() || !may_list {
+            continue;
+        }
+        let read = base.table.manifest(manifest).await?;
+        let mut live = read.entries.iter().filter(|entry| entry.is_live());
+        if let Some(entry) = live.find(|entry| paths.contains(entry.data_file.file_path.as_str())) {
+            let message = format!("file {} is in the table already", entry.data_file.file_path);
+            return Err(Error::new(ErrorKind::ValidationFailed, message));
+        }
+    }
+    Ok(())
+}
