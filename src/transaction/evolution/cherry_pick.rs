@@ -34,6 +34,8 @@ pub struct CherryPick {
     producer: SnapshotProducer,
     /// What the snapshot changed, once it was read.
     picked: Option<Picked>,
+    /// Whether the last attempt made no snapshot of its own.
+    is_fast_forward: bool,
 }
 
 #[derive(Debug)]
@@ -46,7 +48,7 @@ struct Picked {
 impl CherryPick {
     /// Picks that snapshot.
     pub fn new(snapshot: SnapshotId) -> Self {
-        Self { id: snapshot, producer: SnapshotProducer::new(), picked: None }
+        Self { id: snapshot, producer: SnapshotProducer::new(), picked: None, is_fast_forward: false }
     }
 
     async fn updates_of(&mut self, table: &Table) -> Result<Vec<TableUpdate>> {
@@ -57,7 +59,8 @@ impl CherryPick {
         if let Some(id) = wap_id(&snapshot) {
             check_not_published(metadata, id)?;
         }
-        if snapshot.parent_snapshot_id == metadata.current_snapshot_id {
+        self.is_fast_forward = snapshot.parent_snapshot_id == metadata.current_snapshot_id;
+        if self.is_fast_forward {
             let main = metadata.refs.get(MAIN_BRANCH).cloned();
             let main = main.unwrap_or_else(|| SnapshotRef::new(self.id, RefType::Branch));
             let reference = SnapshotRef { snapshot_id: self.id, ..main };
@@ -97,7 +100,11 @@ impl Action for CherryPick {
     }
 
     async fn committed(&mut self, table: &Table) {
-        self.producer.committed(table).await;
+        match self.is_fast_forward {
+            // An earlier attempt may have had to make a snapshot.
+            true => self.producer.failed(table).await,
+            false => self.producer.committed(table).await,
+        }
     }
 
     async fn failed(&mut self, table: &Table) {
@@ -200,3 +207,6 @@ async fn check_partitions(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,7 @@ use crate::spec::{SnapshotId, TableMetadata, TableRequirement, TableUpdate};
 use crate::table::Table;
 use crate::transaction::Action;
 use crate::transaction::evolution::statistics::snapshot_of;
+use crate::transaction::settings::now_ms;
 use retention::{Expired, Rules};
 
 /// Which files are removed once snapshots have expired.
@@ -101,7 +102,7 @@ impl ExpireSnapshots {
         if self.retain_last == Some(0) {
             return Err(Error::invalid("at least one snapshot must be retained"));
         }
-        let now_ms = self.now_ms.unwrap_or_else(|| chrono::Utc::now().timestamp_millis());
+        let now_ms = self.now_ms.unwrap_or_else(now_ms);
         let rules = Rules::new(&metadata.properties, now_ms, self.older_than_ms, self.retain_last)?;
         if !rules.gc_enabled {
             return Err(Error::new(
