@@ -184,17 +184,17 @@ struct Reached {
 /// What a snapshot does to its parent.
 #[derive(Debug, Clone)]
 struct Step {
-    parent: Option<prop::sample::Index>,
+    parent: Option<usize>,
     adds: usize,
     /// A manifest of the parent to write anew, without some of its files.
-    rewrites: Option<(prop::sample::Index, u8)>,
-    drops: Option<prop::sample::Index>,
+    rewrites: Option<(usize, u8)>,
+    drops: Option<usize>,
     expires: bool,
     has_statistics: bool,
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let index = any::<prop::sample::Index>;
+    let index = any::<usize>;
     (
         proptest::option::weighted(0.9, index()),
         0usize..3,
@@ -257,10 +257,10 @@ async fn write_history(steps: &[Step]) -> History {
     let mut statistics = BTreeMap::new();
     for (i, step) in steps.iter().enumerate() {
         let id = i64::try_from(i).unwrap() + 1;
-        let parent = step.parent.filter(|_| i > 0).map(|index| index.index(i));
+        let parent = step.parent.filter(|_| i > 0).map(|parent| parent % i);
         let mut manifests = parent.map(|p| reached[p].manifests.clone()).unwrap_or_default();
         if let Some(dropped) = step.drops.filter(|_| !manifests.is_empty()) {
-            manifests.remove(dropped.index(manifests.len()));
+            manifests.remove(dropped % manifests.len());
         }
         let writer = || {
             ManifestWriter::new(ManifestWriterOptions {
@@ -275,7 +275,7 @@ async fn write_history(steps: &[Step]) -> History {
             .unwrap()
         };
         if let Some((which, mask)) = step.rewrites.filter(|_| !manifests.is_empty()) {
-            let at = which.index(manifests.len());
+            let at = which % manifests.len();
             let (_, files) = manifests.remove(at);
             let mut manifest = writer();
             let mut live = BTreeSet::new();
@@ -422,14 +422,7 @@ proptest! {
 }
 
 fn step(adds: usize, expires: bool) -> Step {
-    Step {
-        parent: Some(prop::sample::Index::from(usize::MAX)),
-        adds,
-        rewrites: None,
-        drops: None,
-        expires,
-        has_statistics: false,
-    }
+    Step { parent: Some(0), adds, rewrites: None, drops: None, expires, has_statistics: false }
 }
 
 #[tokio::test]
