@@ -7,12 +7,12 @@ use uuid::Uuid;
 
 use super::commit_status::{Outcome, find_out, has_snapshots};
 use super::create::creation_updates;
-use super::retry::RetryPolicy;
+use super::retry::Retry;
 use super::settings::now_ms;
 use super::{Action, Transaction};
 use crate::catalog::{Catalog, TableCommit, TableIdent};
 use crate::error::{Error, ErrorKind, Result, ResultExt};
-use crate::spec::{TableMetadata, requirements_for};
+use crate::spec::{TableMetadata, TableProperties, TableUpdate, requirements_for};
 use crate::table::Table;
 
 /// Commits transactions on several tables at once: all of them, or none.
@@ -81,7 +81,8 @@ async fn commit_together(transactions: Vec<Transaction>, catalog: &dyn Catalog) 
 /// Gives the tables as they were committed, in the order of `parts`.
 async fn try_until_done(parts: &mut [Part], catalog: &dyn Catalog) -> Result<Vec<Table>> {
     let Some(first) = parts.first() else { return Ok(Vec::new()) };
-    let mut retry = RetryPolicy::of_commits(&first.base.metadata().properties)?.start();
+    let properties = TableProperties::new(&first.base.metadata().properties);
+    let mut retry = Retry::new(properties.commit_retry()?);
     loop {
         let attempt = prepare(parts).await?;
         if attempt.iter().all(Option::is_none) {
@@ -149,7 +150,7 @@ impl Part {
             updates = creation_updates(base.metadata());
         } else if base.metadata().table_uuid.is_none() && !self.actions.is_empty() {
             // Version 1 did not ask for one.
-            let added = vec![crate::spec::TableUpdate::AssignUuid(Uuid::new_v4())];
+            let added = vec![TableUpdate::AssignUuid(Uuid::new_v4())];
             after = apply(&after, &added)?;
             updates.extend(added);
         }
@@ -177,7 +178,7 @@ impl Part {
     }
 }
 
-fn apply(table: &Table, updates: &[crate::spec::TableUpdate]) -> Result<Table> {
+fn apply(table: &Table, updates: &[TableUpdate]) -> Result<Table> {
     let metadata = TableMetadata::apply(Some(table.metadata()), updates, now_ms())?;
     table.with_metadata(Arc::new(metadata))
 }

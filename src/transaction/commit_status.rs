@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::commit::Sent;
-use super::retry::RetryPolicy;
+use super::retry::Retry;
 use crate::catalog::Catalog;
 use crate::error::{ErrorKind, Result};
-use crate::spec::{Snapshot, SnapshotId, TableMetadata, TableUpdate};
+use crate::spec::{Snapshot, SnapshotId, TableMetadata, TableProperties, TableUpdate};
 use crate::table::Table;
 
 /// The name in a snapshot's summary of what tells a commit from any other.
@@ -37,10 +37,9 @@ enum Trace {
 /// Looks for a commit, several times if need be.
 pub(super) async fn find_out(sent: &[&Sent], catalog: &dyn Catalog) -> Outcome {
     let Some(first) = sent.first() else { return Outcome::Unknown };
-    let Ok(policy) = RetryPolicy::of_status_checks(&first.base.metadata().properties) else {
-        return Outcome::Unknown;
-    };
-    let mut retry = policy.start();
+    let properties = TableProperties::new(&first.base.metadata().properties);
+    let Ok(policy) = properties.commit_status_checks() else { return Outcome::Unknown };
+    let mut retry = Retry::new(policy);
     loop {
         match look(sent, catalog).await {
             Ok(Outcome::Unknown) => {}

@@ -23,7 +23,6 @@ mod row_delta;
 mod settings;
 mod snapshot_options;
 mod snapshot_producer;
-mod summary;
 
 pub use action::Action;
 pub use append::Append;

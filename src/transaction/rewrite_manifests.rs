@@ -11,7 +11,6 @@ use super::manifest_files::Kind;
 use super::manifest_filter::ManifestKey;
 use super::snapshot_options::snapshot_options;
 use super::snapshot_producer::{Base, SnapshotProducer};
-use super::summary::Summary;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{ContentFile, Manifest, ManifestContent, ManifestEntry, ManifestFile, SpecId, TableUpdate};
 use crate::table::Table;
@@ -172,11 +171,9 @@ impl Action for RewriteManifests {
         }
         let kept = base.manifests.iter().filter(|m| !rewritten.old.contains(&ManifestKey::of(m)));
         let manifests: Vec<ManifestFile> = rewritten.new.iter().chain(kept).cloned().collect();
-        let mut summary = Summary::default();
-        let created = rewritten.new.len();
-        summary.manifests = Some([created, manifests.len().saturating_sub(created), rewritten.old.len()]);
-        summary.entries_processed = Some(rewritten.entries);
-        self.producer.snapshot(&base, "replace", manifests, &summary).await
+        let mut summary = base.summary();
+        summary.set("entries-processed", rewritten.entries.to_string());
+        self.producer.snapshot(&base, "replace", manifests, rewritten.old.len(), summary).await
     }
 
     async fn committed(&mut self, table: &Table) {

@@ -1,28 +1,7 @@
-//! The table properties that commits go by.
-
-use std::collections::BTreeMap;
-use std::str::FromStr;
+//! The table properties that snapshots are made by.
 
 use crate::error::{Error, Result};
-use crate::spec::{Codec, TableMetadata};
-
-/// A property, or its default.
-///
-/// # Errors
-/// `DataInvalid` if the property is not of its type; it names it.
-pub(super) fn property<T: FromStr>(
-    properties: &BTreeMap<String, String>,
-    name: &str,
-    default: T,
-) -> Result<T> {
-    match properties.get(name) {
-        None => Ok(default),
-        Some(text) => text.trim().parse().map_err(|_| {
-            Error::invalid(format!("`{text}` can't be understood"))
-                .context(format!("table property `{name}`"))
-        }),
-    }
-}
+use crate::spec::{Codec, TableMetadata, TableProperties};
 
 /// How manifests are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +12,7 @@ pub(super) struct ManifestSettings {
     pub(super) min_count_to_merge: usize,
     /// Whether manifests are merged.
     pub(super) merge: bool,
-    /// How many changed partitions a summary describes one by one.
+    /// Up to how many changed partitions a summary describes one by one.
     pub(super) partition_summaries: usize,
     /// How manifests are compressed.
     pub(super) codec: Codec,
@@ -41,36 +20,42 @@ pub(super) struct ManifestSettings {
 
 impl ManifestSettings {
     pub(super) fn new(metadata: &TableMetadata) -> Result<Self> {
-        let properties = &metadata.properties;
+        let properties = TableProperties::new(&metadata.properties);
         Ok(Self {
-            target_size: property(properties, "commit.manifest.target-size-bytes", 8 << 20)?,
-            min_count_to_merge: property(properties, "commit.manifest.min-count-to-merge", 100)?,
-            merge: property(properties, "commit.manifest-merge.enabled", true)?,
-            partition_summaries: property(properties, "write.summary.partition-limit", 0)?,
-            codec: codec(properties)?,
+            target_size: properties.manifest_target_size()?,
+            min_count_to_merge: properties.manifest_min_merge_count()?,
+            merge: properties.manifest_merge_enabled()?,
+            partition_summaries: properties.summary_partition_limit()?,
+            codec: properties.manifest_codec()?,
         })
     }
 }
 
-fn codec(properties: &BTreeMap<String, String>) -> Result<Codec> {
-    const NAME: &str = "write.manifest.compression-codec";
-    let Some(name) = properties.get(NAME) else { return Ok(Codec::default()) };
-    match name.to_ascii_lowercase().as_str() {
-        "uncompressed" | "none" | "null" => Ok(Codec::Null),
-        "gzip" | "deflate" => Ok(Codec::Deflate),
-        "snappy" => Ok(Codec::Snappy),
-        "zstd" | "zstandard" => Ok(Codec::Zstandard),
-        other => Err(Error::unsupported(format!(
-            "compression `{other}`; there are gzip, zstd, snappy and uncompressed"
-        ))
-        .context(format!("table property `{NAME}`"))),
+/// The newest format version that is written.
+const NEWEST_VERSION: u8 = 3;
+
+/// Whether snapshots of the table can be written.
+///
+/// # Errors
+/// `Unsupported` if the table needs something that is not written.
+pub(super) fn check_writable(metadata: &TableMetadata) -> Result<()> {
+    if metadata.format_version > NEWEST_VERSION {
+        return Err(Error::unsupported(format!(
+            "writing to a table of format version {}; {NEWEST_VERSION} is the newest that can be written",
+            metadata.format_version
+        )));
     }
+    if metadata.properties.contains_key("encryption.key-id") {
+        let message = "writing to an encrypted table: what is written would not be encrypted";
+        return Err(Error::unsupported(message).context("table property `encryption.key-id`"));
+    }
+    Ok(())
 }
 
 /// The directory of a table's metadata files, as metadata records it.
 pub(super) fn metadata_directory(metadata: &TableMetadata) -> String {
-    let directory = match metadata.properties.get("write.metadata.path") {
-        Some(path) => path.clone(),
+    let directory = match TableProperties::new(&metadata.properties).metadata_path() {
+        Some(path) => path.to_owned(),
         None => format!("{}/metadata", metadata.location.trim_end_matches('/')),
     };
     directory.trim_end_matches('/').to_owned()

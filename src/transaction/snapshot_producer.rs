@@ -12,19 +12,16 @@ use super::manifest_files::{Kind, ManifestFiles, Target};
 use super::manifest_filter::{CONCURRENT_MANIFESTS, Dangling, Filtered, ManifestFilter};
 use super::manifest_merge::ManifestMerger;
 use super::removal::FileKey;
-use super::settings::{ManifestSettings, now_ms};
-use super::summary::Summary;
+use super::settings::{ManifestSettings, check_writable, now_ms};
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::expr::ManifestEvaluator;
 use crate::spec::{
     ContentFile, MAIN_BRANCH, ManifestContent, ManifestEntry, ManifestFile, ManifestListWriter,
     ManifestListWriterOptions, ManifestStatus, RefType, SequenceNumber, Snapshot, SnapshotId,
-    SnapshotManifests, SnapshotRef, SpecId, TableMetadata, TableUpdate, UNASSIGNED_SEQUENCE_NUMBER,
+    SnapshotManifests, SnapshotRef, SnapshotSummary, SpecId, TableMetadata, TableUpdate,
+    UNASSIGNED_SEQUENCE_NUMBER,
 };
 use crate::table::Table;
-
-/// The newest format version that is written.
-const NEWEST_VERSION: u8 = 3;
 
 /// Makes the snapshot of one action, again for each attempt.
 #[derive(Debug)]
@@ -64,6 +61,21 @@ pub(super) struct Base<'a> {
 }
 
 impl Base<'_> {
+    /// A summary of nothing.
+    pub(super) fn summary(&self) -> SnapshotSummary {
+        SnapshotSummary::new(self.settings.partition_summaries)
+    }
+
+    /// Counts a file that is added or removed.
+    fn count(&self, file: &ContentFile, summary: &mut SnapshotSummary, is_added: bool) {
+        // That the spec is there was checked, or the manifest could not have been read.
+        let Some(spec) = self.table.metadata().partition_specs.get(&file.spec_id) else { return };
+        match is_added {
+            true => summary.add_file(spec, file),
+            false => summary.remove_file(spec, file),
+        }
+    }
+
     fn of_content(&self, content: ManifestContent) -> Vec<ManifestFile> {
         self.manifests.iter().filter(|m| m.content == content).cloned().collect()
     }
@@ -91,6 +103,11 @@ impl SnapshotProducer {
     pub(super) async fn begin<'a>(&mut self, table: &'a Table) -> Result<Base<'a>> {
         let metadata = table.metadata();
         check_writable(metadata)?;
+        let is_audited = self.properties.contains_key("wap.id");
+        if is_audited && !TableProperties::new(&metadata.properties).wap_enabled()? {
+            let message = "it must be true for a snapshot to be staged for an audit";
+            return Err(Error::invalid(message).context("table property `write.wap.enabled`"));
+        }
         let parent = self.parent(metadata)?;
         let snapshot_id = self.choose_id(metadata);
         let mut manifests = match &parent {
@@ -156,11 +173,10 @@ impl SnapshotProducer {
         changes: &Changes,
     ) -> Result<Vec<TableUpdate>> {
         self.check(base, changes).await?;
-        let mut summary = Summary::default();
+        let mut summary = base.summary();
         let mut manifests = self.write_new_data(base, changes, &mut summary).await?;
-        summary.manifests = Some([manifests.len(), base.manifests.len(), 0]);
         manifests.extend(base.manifests.iter().cloned());
-        self.snapshot(base, "append", manifests, &summary).await
+        self.snapshot(base, "append", manifests, 0, summary).await
     }
 
     /// A snapshot that adds and removes files; manifests are merged.
@@ -171,7 +187,7 @@ impl SnapshotProducer {
         operation: &str,
     ) -> Result<Vec<TableUpdate>> {
         self.check(base, changes).await?;
-        let mut summary = Summary::default();
+        let mut summary = base.summary();
         let new_data = self.write_new_data(base, changes, &mut summary).await?;
         let new_deletes = self.write_new_deletes(base, changes, &mut summary).await?;
 
@@ -192,8 +208,8 @@ impl SnapshotProducer {
 
         let mut replaced = 0_usize;
         for filtered in old_data.iter().chain(&old_deletes) {
-            filtered.removed.iter().for_each(|file| summary.remove(file));
-            summary.duplicates = summary.duplicates.saturating_add(filtered.duplicates);
+            filtered.removed.iter().for_each(|file| base.count(file, &mut summary, false));
+            (0..filtered.duplicates).for_each(|_| summary.count_duplicate_delete());
             replaced = replaced.saturating_add(usize::from(!filtered.removed.is_empty()));
         }
         let mut manifests = Vec::new();
@@ -206,14 +222,12 @@ impl SnapshotProducer {
             replaced = replaced.saturating_add(merged.replaced);
             manifests.extend(merged.manifests);
         }
-        let created = manifests.iter().filter(|m| m.added_snapshot_id == Some(base.snapshot_id)).count();
-        summary.manifests = Some([created, manifests.len().saturating_sub(created), replaced]);
-        let (added, removed) = summary.records();
+        let (added, removed) = summary.record_changes();
         if operation == "replace" && added > removed {
             let message = format!("{added} rows would take the place of {removed}: rewriting can't add rows");
             return Err(Error::new(ErrorKind::ValidationFailed, message));
         }
-        self.snapshot(base, operation, manifests, &summary).await
+        self.snapshot(base, operation, manifests, replaced, summary).await
     }
 
     async fn check(&self, base: &Base<'_>, changes: &Changes) -> Result<()> {
@@ -228,9 +242,9 @@ impl SnapshotProducer {
         &mut self,
         base: &Base<'_>,
         changes: &Changes,
-        summary: &mut Summary,
+        summary: &mut SnapshotSummary,
     ) -> Result<Vec<ManifestFile>> {
-        changes.data.iter().for_each(|file| summary.add(file));
+        changes.data.iter().for_each(|file| base.count(file, summary, true));
         if let Some(written) = &self.new_data {
             return Ok(written.clone());
         }
@@ -244,9 +258,9 @@ impl SnapshotProducer {
         &mut self,
         base: &Base<'_>,
         changes: &Changes,
-        summary: &mut Summary,
+        summary: &mut SnapshotSummary,
     ) -> Result<Vec<ManifestFile>> {
-        changes.deletes.iter().for_each(|(file, _)| summary.add(file));
+        changes.deletes.iter().for_each(|(file, _)| base.count(file, summary, true));
         if let Some(written) = &self.new_deletes {
             return Ok(written.clone());
         }
@@ -285,13 +299,15 @@ impl SnapshotProducer {
         }
     }
 
-    /// Writes the list of a snapshot's manifests: the updates that add the snapshot.
+    /// Writes the list of a snapshot's manifests: the updates that add the snapshot. `replaced` of its
+    /// parent's manifests have others in their place.
     pub(super) async fn snapshot(
         &mut self,
         base: &Base<'_>,
         operation: &str,
         mut manifests: Vec<ManifestFile>,
-        summary: &Summary,
+        replaced: usize,
+        mut summary: SnapshotSummary,
     ) -> Result<Vec<TableUpdate>> {
         let metadata = base.table.metadata();
         let sequence_number = match metadata.format_version {
@@ -319,15 +335,18 @@ impl SnapshotProducer {
         let list = self.files.next_list(base.table, base.snapshot_id);
         let written = self.files.write(base.table, &list, writer.finish()?).await;
         written.context(|| format!("manifest list {list}"))?;
+
+        let created = manifests.iter().filter(|m| m.added_snapshot_id == Some(base.snapshot_id)).count();
+        let kept = manifests.len().saturating_sub(created);
+        for (name, n) in [("created", created), ("kept", kept), ("replaced", replaced)] {
+            summary.set(format!("manifests-{name}"), n.to_string());
+        }
+        self.properties.iter().for_each(|(name, value)| summary.set(name, value));
+        summary.set(COMMIT_ID, self.files.commit_id().to_string());
         self.attempts.push(Attempt {
             list: list.clone(),
             manifests: manifests.into_iter().map(|m| m.manifest_path).collect(),
         });
-
-        let mut values = self.properties.clone();
-        values.extend(summary.build(base.parent.as_deref()));
-        values.insert("operation".to_owned(), operation.to_owned());
-        values.insert(COMMIT_ID.to_owned(), self.files.commit_id().to_string());
         let snapshot = Snapshot {
             snapshot_id: base.snapshot_id,
             parent_snapshot_id,
@@ -335,7 +354,7 @@ impl SnapshotProducer {
             // Clocks differ, but the log of snapshots should not go back in time.
             timestamp_ms: now_ms().max(metadata.last_updated_ms),
             manifests: SnapshotManifests::List(list),
-            summary: values,
+            summary: summary.build(operation, base.parent.as_deref()),
             schema_id: Some(metadata.current_schema_id),
             first_row_id: row_ids.map(|(first, _)| first),
             added_rows: row_ids.map(|(first, next)| next.saturating_sub(first)),
@@ -366,20 +385,6 @@ impl SnapshotProducer {
     pub(super) async fn failed(&mut self, table: &Table) {
         self.files.remove_all_but(table, &HashSet::new()).await;
     }
-}
-
-fn check_writable(metadata: &TableMetadata) -> Result<()> {
-    if metadata.format_version > NEWEST_VERSION {
-        return Err(Error::unsupported(format!(
-            "writing to a table of format version {}; {NEWEST_VERSION} is the newest that can be written",
-            metadata.format_version
-        )));
-    }
-    if metadata.properties.contains_key("encryption.key-id") {
-        let message = "writing to an encrypted table: what is written would not be encrypted";
-        return Err(Error::unsupported(message).context("table property `encryption.key-id`"));
-    }
-    Ok(())
 }
 
 /// Counts what version 1 allowed to leave out.
