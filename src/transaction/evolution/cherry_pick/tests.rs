@@ -18,6 +18,7 @@ fn table(format_version: u8) -> Table {
         {"source-id": 2, "field-id": 1000, "name": "name", "transform": "identity"}
     ]}]);
     json["last-partition-id"] = json!(1000);
+    json["properties"] = json!({"write.wap.enabled": "true"});
     let metadata = TableMetadata::from_json_value(&json).unwrap();
     let storage = Storage::new(StorageProperties::new());
     let storage = storage.with_store("memory://bucket", Arc::new(InMemory::new())).unwrap();
