@@ -154,6 +154,9 @@ impl UpdateLocation {
 impl Action for UpdateLocation {
     async fn updates(&mut self, table: &Table) -> Result<Vec<TableUpdate>> {
         let location = self.0.trim_end_matches('/');
+        if location.is_empty() {
+            return Err(Error::invalid("the new location of the table is empty"));
+        }
         Location::parse(location).context(|| "new location of the table".to_owned())?;
         Ok(match location == table.metadata().location {
             true => Vec::new(),

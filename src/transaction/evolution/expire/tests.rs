@@ -94,8 +94,8 @@ fn a_branch_has_its_own_rules() {
     refs["dev"] = json!({"snapshot-id": 10, "type": "branch", "min-snapshots-to-keep": 2});
     refs["main"]["max-snapshot-age-ms"] = json!(150);
     let base = line(refs, json!({}));
-    // Of `main` 9; of `dev` 10 and 2.
-    assert_eq!(snapshots_gone(&base, &expire()), [1, 3, 4, 5, 6, 7, 8], "1: by `dev`'s age it may go");
+    assert_eq!(snapshots_gone(&base, &expire()), [3, 4, 5, 6, 7, 8], "`dev` and what it was made from stay");
+    assert_eq!(snapshots_gone(&base, &expire().expire_older_than(5000)), [1, 3, 4, 5, 6, 7, 8], "but for 1");
     let refs = json!({
         "main": {"snapshot-id": 9, "type": "branch", "min-snapshots-to-keep": 4},
         "dev": {"snapshot-id": 10, "type": "branch", "max-snapshot-age-ms": 10000}
