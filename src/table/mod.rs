@@ -24,7 +24,6 @@ use crate::error::Result;
 use crate::spec::{SpecId, TableMetadata};
 use crate::storage::{Location, Storage, StoreKey};
 use manifests::SpecPartition;
-use metadata_file::METADATA_DIR;
 pub(crate) use metadata_file::is_table;
 use relocate::Paths;
 
@@ -33,6 +32,7 @@ use relocate::Paths;
 #[derive(Clone)]
 pub struct Table(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     name: String,
     /// What the user gave, to open it again.
@@ -62,19 +62,14 @@ impl Table {
         Self::assemble(location.clone(), metadata, location, options.storage_or_new(), options, false)
     }
 
-    /// A table that does not exist yet, as [`Catalog::stage_table`](crate::catalog::Catalog::stage_table)
-    /// gives it: a transaction on it creates it with what the transaction does.
-    ///
-    /// # Errors
-    /// If the location in the metadata is malformed.
-    pub fn staged(metadata: Arc<TableMetadata>, options: &OpenOptions) -> Result<Self> {
-        // There is no metadata file yet. Where it would lie tells what store the table belongs to.
-        let directory = format!("{}/{METADATA_DIR}", metadata.location.trim_end_matches('/'));
-        let location = Location::parse(&directory)?.join("staged.metadata.json");
-        Self::assemble(location.clone(), metadata, location, options.storage_or_new(), options, true)
+    /// The same table as one that does not exist yet, as
+    /// [`Catalog::stage_table`](crate::catalog::Catalog::stage_table) gives it: a transaction on it
+    /// creates it, with what the transaction does. Its metadata location is where a file would be.
+    pub fn into_staged(self) -> Self {
+        Self(Arc::new(Inner { staged: true, ..Arc::unwrap_or_clone(self.0) }))
     }
 
-    /// Whether the table does not exist yet; see [`Table::staged`].
+    /// Whether the table does not exist yet; see [`Table::into_staged`].
     pub fn is_staged(&self) -> bool {
         self.0.staged
     }

@@ -217,11 +217,13 @@ fn in_order(parts: &[Part], attempt: &[Option<Sent>], tables: Vec<Table>) -> Vec
 /// Reads the tables again, all or none.
 async fn reload(parts: &mut [Part], catalog: &dyn Catalog) -> Result<()> {
     let mut tables = Vec::with_capacity(parts.len());
-    for part in parts.iter() {
-        let table = catalog.load_table(&part.ident).await?;
-        let (before, now) = (part.base.metadata().table_uuid, table.metadata().table_uuid);
+    // Actions may not be shared between threads, so none is borrowed while something is awaited.
+    let names: Vec<_> = parts.iter().map(|part| (part.ident.clone(), part.base.clone())).collect();
+    for (ident, base) in names {
+        let table = catalog.load_table(&ident).await?;
+        let (before, now) = (base.metadata().table_uuid, table.metadata().table_uuid);
         if before.is_some() && before != now {
-            let message = format!("table `{}` was dropped, and another of its name created", part.ident);
+            let message = format!("table `{}` was dropped, and another of its name created", ident);
             return Err(Error::new(ErrorKind::ValidationFailed, message));
         }
         tables.push(table);

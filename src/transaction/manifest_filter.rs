@@ -39,17 +39,22 @@ pub(super) struct Dangling {
     pub(super) removed_data: Arc<HashSet<String>>,
 }
 
-/// What tells a manifest from another: that it is the same file is not enough, as what it has no
-/// row ids for gets them with the list.
+/// What tells a manifest from another. The path alone does not: what its files inherit comes from the
+/// list, and that of an earlier action of the same transaction changes with each attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ManifestKey {
     path: String,
+    sequence_number: SequenceNumber,
     first_row_id: Option<i64>,
 }
 
 impl ManifestKey {
     pub(super) fn of(manifest: &ManifestFile) -> Self {
-        Self { path: manifest.manifest_path.clone(), first_row_id: manifest.first_row_id }
+        Self {
+            path: manifest.manifest_path.clone(),
+            sequence_number: manifest.sequence_number,
+            first_row_id: manifest.first_row_id,
+        }
     }
 }
 
@@ -230,19 +235,21 @@ impl<'a> Rules<'a> {
         let mut found = Vec::with_capacity(manifest.entries.len());
         for entry in &manifest.entries {
             let file = &entry.data_file;
-            let removed = entry.is_live()
-                && (self.removal.covers(file)
-                    || manifest.content == ManifestContent::Deletes
-                        && self.is_dangling(file, entry.sequence_number)
-                    || match &mut rows {
-                        Some(rows) => rows.all_match(file, manifest.content)?,
-                        None => false,
-                    });
-            if removed && self.removal.none_may_exist {
+            if !entry.is_live() {
+                found.push(false);
+                continue;
+            }
+            let asked_for = self.removal.covers(file)
+                || match &mut rows {
+                    Some(rows) => rows.all_match(file, manifest.content)?,
+                    None => false,
+                };
+            if asked_for && self.removal.none_may_exist {
                 let message = format!("there is data already where files are added: {}", file.file_path);
                 return Err(Error::new(ErrorKind::ValidationFailed, message));
             }
-            found.push(removed);
+            let is_deletes = manifest.content == ManifestContent::Deletes;
+            found.push(asked_for || is_deletes && self.is_dangling(file, entry.sequence_number));
         }
         Ok(found)
     }
@@ -294,10 +301,13 @@ impl<'a> RowFilter<'a> {
             // Metrics of delete files aren't those of the rows that they delete.
             return Ok(evaluators.residual == Predicate::True);
         }
+        if evaluators.residual == Predicate::True {
+            return Ok(true);
+        }
         if !evaluators.some.may_match(file) {
             return Ok(false);
         }
-        if evaluators.residual == Predicate::True || evaluators.all.all_match(file) {
+        if evaluators.all.all_match(file) {
             return Ok(true);
         }
         let message = format!(

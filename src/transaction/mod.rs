@@ -23,6 +23,9 @@ mod row_delta;
 mod settings;
 mod snapshot_options;
 mod snapshot_producer;
+#[cfg(test)]
+mod tests;
+mod validation;
 
 pub use action::Action;
 pub use append::Append;

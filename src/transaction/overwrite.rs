@@ -7,6 +7,7 @@ use super::changes::Changes;
 use super::conflict_checks::ConflictChecks;
 use super::snapshot_options::{conflict_options, snapshot_options};
 use super::snapshot_producer::{Base, SnapshotProducer};
+use super::validation::{Scope, Since};
 use crate::error::{Error, ErrorKind, Result};
 use crate::expr::{PartitionEvaluator, Predicate, ResidualEvaluator, StrictMetricsEvaluator};
 use crate::spec::{ContentFile, TableUpdate};
@@ -118,6 +119,22 @@ impl Overwrite {
     async fn validate(&self, base: &Base<'_>) -> Result<()> {
         if self.added_must_match {
             self.validate_added(base)?;
+        }
+        let since = Since::new(base, self.checks.from);
+        let given = self.checks.filter.as_ref();
+        let rows = self.changes.removed_data.filter.as_ref();
+        if self.checks.no_data {
+            let all = Predicate::True;
+            let filter = given.or(rows.filter(|_| self.removed.is_empty())).unwrap_or(&all);
+            since.no_added_data(Scope::Rows(filter)).await?;
+        }
+        if self.checks.no_deletes {
+            if let Some(rows) = rows {
+                let scope = Scope::Rows(given.unwrap_or(rows));
+                since.no_added_deletes(scope).await?;
+                since.no_removed_data(scope).await?;
+            }
+            since.no_deletes_for(&self.removed, given, false).await?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use super::changes::Changes;
 use super::conflict_checks::ConflictChecks;
 use super::snapshot_options::{conflict_options, snapshot_options};
 use super::snapshot_producer::{Base, SnapshotProducer};
+use super::validation::{Scope, Since};
 use crate::error::{Error, Result};
 use crate::expr::Predicate;
 use crate::spec::{ContentFile, TableUpdate};
@@ -76,7 +77,20 @@ impl ReplacePartitions {
     }
 
     async fn validate(&self, base: &Base<'_>) -> Result<()> {
-        let _ = base;
+        let since = Since::new(base, self.checks.from);
+        let removal = &self.changes.removed_data;
+        // Either all of the table is replaced, or these partitions.
+        let scope = match &removal.filter {
+            Some(all) => Scope::Rows(all),
+            None => Scope::Partitions(&removal.partitions),
+        };
+        if self.checks.no_data {
+            since.no_added_data(scope).await?;
+        }
+        if self.checks.no_deletes {
+            since.no_removed_data(scope).await?;
+            since.no_added_deletes(scope).await?;
+        }
         Ok(())
     }
 }

@@ -23,16 +23,13 @@ impl Retry {
 
     /// Waits before the next try; false if there should be none.
     pub(super) async fn wait(&mut self) -> bool {
-        if self.done >= self.policy.retries {
-            return false;
+        match self.next(self.since.elapsed()) {
+            Some(wait) => {
+                tokio::time::sleep(wait).await;
+                true
+            }
+            None => false,
         }
-        let wait = self.next_wait();
-        if self.since.elapsed().saturating_add(wait) > self.policy.total_timeout {
-            return false;
-        }
-        self.done += 1;
-        tokio::time::sleep(wait).await;
-        true
     }
 
     /// How often was tried again.
@@ -40,12 +37,18 @@ impl Retry {
         self.done
     }
 
-    /// Twice as long each time, up to the maximum; and less by up to a half by chance, so that those
-    /// who met once don't meet again.
-    fn next_wait(&self) -> Duration {
+    /// How long to wait, so long after the first try: twice as long each time, up to the maximum; and
+    /// less by up to a half by chance, so that those who met once don't meet again. `None` for those
+    /// who should give up.
+    fn next(&mut self, elapsed: Duration) -> Option<Duration> {
         let factor = 2_u32.saturating_pow(self.done);
-        let wait = self.policy.min_wait.saturating_mul(factor).min(self.policy.max_wait);
-        wait.mul_f64(rand::rng().random_range(0.5..=1.0))
+        let longest = self.policy.min_wait.saturating_mul(factor).min(self.policy.max_wait);
+        let wait = longest.mul_f64(rand::rng().random_range(0.5..=1.0));
+        if self.done >= self.policy.retries || elapsed.saturating_add(wait) > self.policy.total_timeout {
+            return None;
+        }
+        self.done += 1;
+        Some(wait)
     }
 }
 
@@ -58,26 +61,27 @@ mod tests {
         Retry::new(RetryPolicy { retries, min_wait: ms(min), max_wait: ms(max), total_timeout: ms(total) })
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn waits_grow_up_to_the_maximum() {
+    #[test]
+    fn waits_grow_up_to_the_maximum() {
         let mut retry = retry(6, 100, 1000, 60_000);
+        let mut different = std::collections::BTreeSet::new();
         for longest in [100, 200, 400, 800, 1000, 1000] {
-            let before = Instant::now();
-            assert!(retry.wait().await);
-            let waited = before.elapsed().as_millis();
-            assert!((longest / 2..=longest + 1).contains(&waited), "{waited} of {longest}");
+            let wait = retry.next(Duration::ZERO).unwrap();
+            assert!((longest / 2..=longest).contains(&wait.as_millis()), "{wait:?} of {longest} ms");
+            different.insert(wait.as_nanos() % 1_000_000);
         }
-        assert!(!retry.wait().await);
-        assert_eq!(retry.retries(), 6);
+        assert_eq!((retry.next(Duration::ZERO), retry.retries()), (None, 6));
+        assert!(different.len() > 1, "by chance");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn the_total_time_ends_it() {
+    #[test]
+    fn the_total_time_ends_it() {
         let mut retry = retry(u32::MAX, 1000, 1000, 3500);
-        let started = Instant::now();
-        while retry.wait().await {}
-        assert!(started.elapsed() <= Duration::from_millis(3500));
-        assert!((3..=6).contains(&retry.retries()), "{}", retry.retries());
-        assert!(!retry(0, 0, 0, 1000).wait().await);
+        assert!(retry.next(Duration::from_millis(2500)).is_some());
+        assert!(retry.next(Duration::from_millis(3100)).is_none());
+        assert_eq!(retry.retries(), 1);
+        // The longest wait does not overflow.
+        retry.done = 40;
+        assert!(retry.next(Duration::ZERO).is_some_and(|wait| wait <= Duration::from_secs(1)));
     }
 }

@@ -6,6 +6,7 @@ use super::Action;
 use super::changes::Changes;
 use super::snapshot_options::snapshot_options;
 use super::snapshot_producer::{Base, SnapshotProducer};
+use super::validation::Since;
 use crate::error::{Error, Result};
 use crate::spec::{ContentFile, SequenceNumber, SnapshotId, TableUpdate};
 use crate::table::Table;
@@ -98,8 +99,8 @@ impl RewriteFiles {
     }
 
     async fn validate(&self, base: &Base<'_>) -> Result<()> {
-        let _ = base;
-        Ok(())
+        let keeps_age = self.changes.data_sequence_number.is_some();
+        Since::new(base, self.from).no_deletes_for(&self.removed, None, keeps_age).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! Adds rows and deletes rows by delete files.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 
 use super::Action;
@@ -7,7 +9,9 @@ use super::changes::Changes;
 use super::conflict_checks::ConflictChecks;
 use super::snapshot_options::{conflict_options, snapshot_options};
 use super::snapshot_producer::{Base, SnapshotProducer};
-use crate::error::Result;
+use super::validation::{Scope, Since};
+use crate::error::{Error, ErrorKind, Result};
+use crate::expr::Predicate;
 use crate::spec::{ContentFile, TableUpdate};
 use crate::table::Table;
 
@@ -102,7 +106,23 @@ impl RowDelta {
     }
 
     async fn validate(&self, base: &Base<'_>) -> Result<()> {
-        let _ = base;
+        let removed: HashSet<&str> = self.removed.iter().map(|file| file.file_path.as_str()).collect();
+        if let Some(path) = self.required.iter().find(|path| removed.contains(path.as_str())) {
+            let message = format!("data file {path} is removed, but deletes refer to it");
+            return Err(Error::new(ErrorKind::ValidationFailed, message));
+        }
+        let since = Since::new(base, self.checks.from);
+        let all = Predicate::True;
+        let filter = self.checks.filter.as_ref();
+        let scope = Scope::Rows(filter.unwrap_or(&all));
+        since.files_exist(&self.required, !self.check_deleted).await?;
+        if self.checks.no_data {
+            since.no_added_data(scope).await?;
+        }
+        if self.checks.no_deletes {
+            since.no_deletes_for(&self.removed, filter, false).await?;
+            since.no_added_deletes(scope).await?;
+        }
         Ok(())
     }
 }

@@ -18,7 +18,7 @@ use crate::expr::ManifestEvaluator;
 use crate::spec::{
     ContentFile, MAIN_BRANCH, ManifestContent, ManifestEntry, ManifestFile, ManifestListWriter,
     ManifestListWriterOptions, ManifestStatus, RefType, SequenceNumber, Snapshot, SnapshotId,
-    SnapshotManifests, SnapshotRef, SnapshotSummary, SpecId, TableMetadata, TableUpdate,
+    SnapshotManifests, SnapshotRef, SnapshotSummary, SpecId, TableMetadata, TableProperties, TableUpdate,
     UNASSIGNED_SEQUENCE_NUMBER,
 };
 use crate::table::Table;
