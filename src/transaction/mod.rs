@@ -10,6 +10,7 @@ mod conflict_checks;
 mod create;
 mod delete_files;
 mod live_files;
+mod evolution;
 mod manifest_files;
 mod manifest_filter;
 mod manifest_merge;
@@ -32,6 +33,11 @@ pub use action::Action;
 pub use append::Append;
 pub use commit::commit_all;
 pub use delete_files::DeleteFiles;
+pub use evolution::{
+    CherryPick, CleanupLevel, ExpireSnapshots, ManageSnapshots, NewColumn, ReplaceSortOrder, UpdateLocation,
+    UpdatePartitionStatistics, UpdateProperties, UpdateSchema, UpdateSpec, UpdateStatistics,
+    UpgradeFormatVersion,
+};
 pub use overwrite::Overwrite;
 pub use replace_partitions::ReplacePartitions;
 pub use rewrite_files::RewriteFiles;
