@@ -1,24 +1,40 @@
 //! A catalog whose tables are directories (spec, "File System Tables"): `<root>/<namespace>/<table>`,
-//! as Hadoop catalogs lay them out. For reading only.
+//! as Hadoop catalogs lay them out.
+//!
+//! The current metadata of a table is its file `vN.metadata.json` with the highest N. A commit makes
+//! `vN+1`, which only one of several can do. For development: a store must be able to create a file
+//! only if it is absent, and a table can be damaged by tools that can't.
+
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 
-use super::{Catalog, Namespace, TableIdent};
-use crate::error::{Error, Result};
-use crate::storage::Location;
-use crate::table::{OpenOptions, Table, is_table};
+use super::commit::taken;
+use super::hadoop::{self, HadoopTable};
+use super::placement::{LOCATION, TableDefaults, spelled};
+use super::{Catalog, Namespace, TableCommit, TableCreation, TableIdent};
+use crate::error::{Error, ErrorKind, Result, ResultExt};
+use crate::spec::{TableMetadata, TableRequirement};
+use crate::storage::{Location, Storage};
+use crate::table::{OpenOptions, Table, is_table, read_metadata};
 
 /// How many directories are looked into at a time.
 const CONCURRENT_LISTINGS: usize = 16;
 
 /// The tables in the directories below a root. A directory with a `metadata` directory that holds
 /// metadata files is a table, any other one is a namespace.
+///
+/// Tables can't be renamed or lie elsewhere, and namespaces have no properties. A table that is
+/// dropped is gone with all its files: its directory is what makes it a table.
 #[derive(Debug)]
 pub struct FilesystemCatalog {
     name: String,
     root: Location,
+    /// The root as the user spelled it, for the locations that metadata records.
+    spelled_root: String,
     options: OpenOptions,
+    defaults: TableDefaults,
 }
 
 impl FilesystemCatalog {
@@ -28,7 +44,19 @@ impl FilesystemCatalog {
     /// # Errors
     /// Those of [`Location::parse`].
     pub fn new(name: impl Into<String>, root: &str, options: OpenOptions) -> Result<Self> {
-        Ok(Self { name: name.into(), root: Location::from_user(root)?, options: options.shared() })
+        Ok(Self {
+            name: name.into(),
+            root: Location::from_user(root)?,
+            spelled_root: spelled(root)?,
+            options: options.shared(),
+            defaults: TableDefaults::default(),
+        })
+    }
+
+    /// Follows the catalog's properties `table-default.…` and `table-override.…`.
+    pub(crate) fn with_properties(mut self, properties: &BTreeMap<String, String>) -> Self {
+        self.defaults = TableDefaults::new(properties);
+        self
     }
 
     /// The directory of its top namespaces.
@@ -57,13 +85,27 @@ impl FilesystemCatalog {
         self.directory(table.namespace().levels().iter().map(String::as_str).chain([table.name()]))
     }
 
+    /// The location that a table's metadata records.
+    fn table_location(&self, table: &TableIdent) -> String {
+        let names = table.namespace().levels().iter().map(String::as_str).chain([table.name()]);
+        names.fold(self.spelled_root.clone(), |location, name| format!("{location}/{name}"))
+    }
+
     fn place(&self) -> String {
         format!("catalog `{}`", self.name)
     }
 
+    fn storage(&self) -> Storage {
+        self.options.storage_or_new()
+    }
+
+    fn table_options(&self, table: &TableIdent) -> OpenOptions {
+        self.options.clone().name(format!("{}.{table}", self.name)).identifier(table.clone())
+    }
+
     /// The names of the directories in a directory, with whether each is a table.
     async fn children(&self, directory: &Location) -> Result<Vec<(String, bool)>> {
-        let storage = self.options.storage_or_new();
+        let storage = self.storage();
         let listed = storage.list_dir(directory).await?;
         let names = listed.into_iter().filter(|e| e.is_dir && !e.name.starts_with('.')).map(|e| e.name);
         let look = |name: String| async {
@@ -73,19 +115,81 @@ impl FilesystemCatalog {
         futures::stream::iter(names).map(look).buffered(CONCURRENT_LISTINGS).try_collect().await
     }
 
-    /// An empty directory is a namespace in a file system; in a bucket it does not exist.
+    /// The directory of a namespace that exists.
     async fn check_namespace(&self, namespace: &Namespace) -> Result<Location> {
-        let missing =
-            || Error::not_found(format!("there is no namespace `{namespace}`")).context(self.place());
         let directory = self.namespace_directory(namespace)?;
-        let Some(parent) = directory.parent() else { return Err(missing()) };
-        let storage = self.options.storage_or_new();
-        let siblings = storage.list_dir(&parent).await.map_err(|e| e.context(self.place()))?;
-        let exists = siblings.iter().any(|e| e.is_dir && e.name == directory.file_name());
-        if !exists || is_table(&storage, &directory).await.map_err(|e| e.context(self.place()))? {
-            return Err(missing());
+        match self.is_namespace(&directory).await.map_err(|e| e.context(self.place()))? {
+            true => Ok(directory),
+            false => {
+                Err(Error::not_found(format!("there is no namespace `{namespace}`")).context(self.place()))
+            }
         }
-        Ok(directory)
+    }
+
+    async fn is_namespace(&self, directory: &Location) -> Result<bool> {
+        let storage = self.storage();
+        Ok(storage.dir_exists(directory).await? && !is_table(&storage, directory).await?)
+    }
+
+    /// Moved tables name files that are not where they say: nothing is to be added to them.
+    fn check_writable(&self) -> Result<()> {
+        match self.options.allows_moved_paths() {
+            true => Err(Error::unsupported("tables that may have moved are for reading only")),
+            false => Ok(()),
+        }
+    }
+
+    /// The table in its directory, to which may be committed.
+    fn hadoop_table(&self, table: &TableIdent) -> Result<HadoopTable> {
+        self.check_writable()?;
+        Ok(HadoopTable::new(self.storage(), self.table_directory(table)?))
+    }
+
+    /// The commit that creates a table.
+    async fn creation(&self, table: &TableIdent, creation: TableCreation) -> Result<TableCommit> {
+        self.check_writable()?;
+        check_listed(table.name())?;
+        let directory = self.table_directory(table)?;
+        self.check_namespace(table.namespace()).await?;
+        if is_table(&self.storage(), &directory).await? {
+            return Err(taken(table));
+        }
+        // A table there would hide them.
+        if self.children(&directory).await?.iter().any(|(_, is_table)| *is_table) {
+            let message = format!("there is a namespace `{table}` already, with tables in it");
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+        let location = self.table_location(table);
+        if let Some(asked) = &creation.location
+            && Location::parse(asked)? != Location::parse(&location)?
+        {
+            return Err(Error::unsupported(format!(
+                "table `{table}` can't lie at `{asked}`: a filesystem catalog keeps it at `{location}`"
+            )));
+        }
+        let properties = self.defaults.apply(creation.properties);
+        let (spec, order) = (creation.partition_spec.as_ref(), creation.sort_order.as_ref());
+        let updates = TableMetadata::creation(&creation.schema, spec, order, &location, &properties)?;
+        Ok(TableCommit { table: table.clone(), requirements: vec![TableRequirement::Create], updates })
+    }
+
+    async fn commit(&self, commit: &TableCommit) -> Result<Table> {
+        let table = self.hadoop_table(&commit.table)?;
+        if commit.requirements.contains(&TableRequirement::Create) {
+            self.check_namespace(commit.table.namespace()).await?;
+        }
+        let (metadata, file) = table.commit(commit).await?;
+        Table::from_directory(table.directory().clone(), metadata, file, &self.table_options(&commit.table))
+    }
+}
+
+/// Fails for the name of a directory that would not be listed: hidden ones, and those that look like
+/// a file that is being written.
+fn check_listed(name: &str) -> Result<()> {
+    let in_progress = name.rsplit_once('#').is_some_and(|(_, n)| n.bytes().all(|b| b.is_ascii_digit()));
+    match name.starts_with('.') || in_progress {
+        true => Err(Error::invalid(format!("`{name}` would be the name of a directory that is not listed"))),
+        false => Ok(()),
     }
 }
 
@@ -110,6 +214,52 @@ impl Catalog for FilesystemCatalog {
             .collect()
     }
 
+    async fn create_namespace(
+        &self,
+        namespace: &Namespace,
+        properties: BTreeMap<String, String>,
+    ) -> Result<()> {
+        if !properties.is_empty() {
+            return Err(self.unsupported("keep properties of namespaces"));
+        }
+        let directory = self.namespace_directory(namespace)?;
+        namespace.levels().iter().try_for_each(|level| check_listed(level)).context(|| self.place())?;
+        if let Some(parent) = namespace.parent() {
+            self.check_namespace(&parent).await?;
+        }
+        match self.storage().create_dir(&directory).await {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                let message = format!("there is a namespace or table `{namespace}` already");
+                Err(Error::new(ErrorKind::AlreadyExists, message).context(self.place()))
+            }
+            created => created.context(|| self.place()),
+        }
+    }
+
+    /// The only property is the location.
+    async fn load_namespace(&self, namespace: &Namespace) -> Result<BTreeMap<String, String>> {
+        self.check_namespace(namespace).await?;
+        let levels = namespace.levels().iter();
+        let location =
+            levels.fold(self.spelled_root.clone(), |location, level| format!("{location}/{level}"));
+        Ok([(LOCATION.to_owned(), location)].into())
+    }
+
+    async fn namespace_exists(&self, namespace: &Namespace) -> Result<bool> {
+        let directory = self.namespace_directory(namespace)?;
+        self.is_namespace(&directory).await.context(|| self.place())
+    }
+
+    async fn drop_namespace(&self, namespace: &Namespace) -> Result<()> {
+        let directory = self.check_namespace(namespace).await?;
+        self.storage().remove_empty_dir(&directory).await.map_err(|e| match e.kind() {
+            ErrorKind::ValidationFailed => {
+                Error::new(e.kind(), format!("namespace `{namespace}` is not empty")).context(self.place())
+            }
+            _ => e.context(self.place()),
+        })
+    }
+
     async fn list_tables(&self, namespace: &Namespace) -> Result<Vec<TableIdent>> {
         let directory = self.check_namespace(namespace).await?;
         let children = self.children(&directory).await.map_err(|e| e.context(self.place()))?;
@@ -118,21 +268,71 @@ impl Catalog for FilesystemCatalog {
     }
 
     async fn load_table(&self, table: &TableIdent) -> Result<Table> {
-        let directory = self.table_directory(table)?;
-        let options = self.options.clone().name(format!("{}.{table}", self.name)).identifier(table.clone());
-        Table::open_directory(directory, &options).await
+        Table::open_directory(self.table_directory(table)?, &self.table_options(table)).await
     }
 
     async fn table_exists(&self, table: &TableIdent) -> Result<bool> {
         let directory = self.table_directory(table)?;
-        is_table(&self.options.storage_or_new(), &directory).await.map_err(|e| e.context(self.place()))
+        is_table(&self.storage(), &directory).await.map_err(|e| e.context(self.place()))
+    }
+
+    async fn create_table(&self, table: &TableIdent, creation: TableCreation) -> Result<Table> {
+        let commit = self.creation(table, creation).await.context(|| self.place())?;
+        self.commit(&commit).await.context(|| self.place())
+    }
+
+    async fn stage_table(&self, table: &TableIdent, creation: TableCreation) -> Result<Table> {
+        let staged = async {
+            let commit = self.creation(table, creation).await?;
+            let metadata = hadoop::first(&commit)?;
+            let directory = self.table_directory(table)?;
+            let [file, ..] = crate::table::hadoop_files(&directory, 1);
+            Table::from_directory(directory, metadata, file, &self.table_options(table))
+        };
+        staged.await.context(|| self.place())
+    }
+
+    /// The metadata file is copied into the catalog; the table's other files stay where they are.
+    async fn register_table(&self, table: &TableIdent, metadata_location: &str) -> Result<Table> {
+        let registered = async {
+            self.check_namespace(table.namespace()).await?;
+            let hadoop = self.hadoop_table(table)?;
+            if is_table(&self.storage(), hadoop.directory()).await? {
+                return Err(taken(table));
+            }
+            let metadata = read_metadata(&self.storage(), &Location::parse(metadata_location)?).await?;
+            let (metadata, file) = hadoop.create(metadata, table).await?;
+            Table::from_directory(hadoop.directory().clone(), metadata, file, &self.table_options(table))
+        };
+        registered.await.context(|| self.place())
+    }
+
+    /// Removes the table's directory, whatever `purge` says; with it, also files that lie elsewhere.
+    async fn drop_table(&self, table: &TableIdent, purging: bool) -> Result<()> {
+        self.check_writable().context(|| self.place())?;
+        let directory = self.table_directory(table)?;
+        if !self.table_exists(table).await? {
+            return Err(super::commit::missing(table).context(self.place()));
+        }
+        let loaded = match purging {
+            true => Some(self.load_table(table).await?),
+            false => None,
+        };
+        let dropped = HadoopTable::new(self.storage(), directory).drop_files(loaded.as_ref()).await;
+        dropped.context(|| self.place())
+    }
+
+    async fn commit_table(&self, commit: TableCommit) -> Result<Table> {
+        self.commit(&commit).await.context(|| self.place())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::ErrorKind;
+    use crate::catalog::suite::{Can, Subject};
 
     const METADATA: &str = r#"{"format-version": 2, "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",
         "location": "/anywhere", "last-sequence-number": 0, "last-updated-ms": 1, "last-column-id": 1,
@@ -165,6 +365,41 @@ mod tests {
 
     fn names<T: ToString>(list: Vec<T>) -> Vec<String> {
         list.iter().map(T::to_string).collect()
+    }
+
+    /// What directories can do.
+    const CAN: Can = Can {
+        namespace_properties: false,
+        slashes: false,
+        rename: false,
+        register: false,
+        place: false,
+        views: false,
+        ..Can::EVERYTHING
+    };
+
+    mod local {
+        use super::*;
+
+        async fn subject() -> Option<Subject> {
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path().join("w h").display().to_string();
+            let catalog = FilesystemCatalog::new("fs", &root, OpenOptions::new()).unwrap();
+            Some(Subject::new(Arc::new(catalog), CAN).keep(dir))
+        }
+
+        crate::catalog::suite::cases!(subject);
+    }
+
+    mod in_memory {
+        use super::*;
+
+        async fn subject() -> Option<Subject> {
+            let catalog = FilesystemCatalog::new("fs", "memory:///wh", OpenOptions::new()).unwrap();
+            Some(Subject::new(Arc::new(catalog), CAN))
+        }
+
+        crate::catalog::suite::cases!(subject);
     }
 
     #[tokio::test]

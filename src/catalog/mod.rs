@@ -1,7 +1,22 @@
 //! Catalogs: from a table's name to the table, and the swap that commits to it.
 
+pub(crate) mod background;
+mod commit;
+mod config;
 mod filesystem;
+mod hadoop;
+mod memory;
+mod metastore;
+mod placement;
+mod purge;
 mod requests;
+#[cfg(feature = "catalog-rest")]
+mod rest;
+#[cfg(feature = "catalog-sql")]
+mod sql;
+#[cfg(test)]
+pub(crate) mod suite;
+mod views;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -9,8 +24,14 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 
 pub use crate::table::{Namespace, TableIdent};
+pub use config::{CatalogBuilder, load_catalog};
 pub use filesystem::FilesystemCatalog;
+pub use memory::MemoryCatalog;
 pub use requests::{TableCommit, TableCreation, View, ViewCreation};
+#[cfg(feature = "catalog-rest")]
+pub use rest::RestCatalog;
+#[cfg(feature = "catalog-sql")]
+pub use sql::SqlCatalog;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::Table;

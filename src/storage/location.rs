@@ -210,6 +210,11 @@ impl Location {
         Some(Self { store: self.store.clone(), path: parent.to_owned() })
     }
 
+    /// The root of its store.
+    pub(crate) fn root(&self) -> Self {
+        Self { store: self.store.clone(), path: String::new() }
+    }
+
     /// A file or directory below it; `child` is raw and may have several segments.
     pub fn join(&self, child: &str) -> Self {
         let path = match self.path.as_str() {

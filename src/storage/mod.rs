@@ -6,6 +6,8 @@ mod location;
 mod properties;
 mod stores;
 mod upload;
+mod tree;
+mod vended;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,8 +24,12 @@ pub(crate) use location::split_scheme;
 pub use location::{Location, StoreKey, StoreKind};
 pub use properties::StorageProperties;
 pub(crate) use upload::Upload;
+#[cfg(feature = "catalog-rest")]
+pub(crate) use vended::expires_at;
+pub use vended::{CredentialSource, PrefixCredentials};
 
 use crate::error::{Error, ErrorKind, Result};
+use vended::Vended;
 
 /// Opens files in any store by their location. Cheap to clone; clones share their stores, and
 /// with them connections and credentials.
@@ -34,7 +40,20 @@ struct Inner {
     properties: StorageProperties,
     /// Hash of what decides which files the stores of this storage hold.
     identity: u64,
-    stores: RwLock<HashMap<StoreKey, Opened>>,
+    /// Credentials by prefix, over the properties.
+    vended: Option<Arc<Vended>>,
+    stores: RwLock<HashMap<(StoreKey, Access), Opened>>,
+}
+
+/// What a store is opened with.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Access {
+    /// It was given.
+    Given,
+    /// The properties alone.
+    Properties,
+    /// The credentials of a prefix.
+    Vended(String),
 }
 
 #[derive(Clone)]
@@ -58,10 +77,26 @@ pub struct DirEntry {
 impl Storage {
     /// A storage whose stores are built from `properties` and the environment when first used.
     pub fn new(properties: StorageProperties) -> Self {
+        Self::with_vended(properties, None)
+    }
+
+    /// A storage as [`Storage::new`] makes it, with credentials that a catalog handed out: for each
+    /// file, those of the longest prefix that its location has. They are renewed from `source`
+    /// before they expire, if they say when.
+    pub fn with_credentials(
+        properties: StorageProperties,
+        credentials: Vec<PrefixCredentials>,
+        source: Option<Arc<dyn CredentialSource>>,
+    ) -> Self {
+        let vended = Vended::new(properties.clone(), credentials, source);
+        Self::with_vended(properties, Some(Arc::new(vended)))
+    }
+
+    fn with_vended(properties: StorageProperties, vended: Option<Arc<Vended>>) -> Self {
         let mut hasher = DefaultHasher::new();
         properties.fingerprint().hash(&mut hasher);
         let identity = hasher.finish();
-        Self(Arc::new(Inner { properties, identity, stores: RwLock::default() }))
+        Self(Arc::new(Inner { properties, identity, vended, stores: RwLock::default() }))
     }
 
     /// The same storage with `store` in place of the one it would build for `url`, a scheme and an
@@ -77,10 +112,11 @@ impl Storage {
             )));
         }
         let mut stores = self.0.stores.read().unwrap_or_else(PoisonError::into_inner).clone();
-        stores.insert(location.store().clone(), Opened { store, identity: unique() });
+        stores.insert((location.store().clone(), Access::Given), Opened { store, identity: unique() });
         Ok(Self(Arc::new(Inner {
             properties: self.0.properties.clone(),
             identity: self.0.identity,
+            vended: self.0.vended.clone(),
             stores: RwLock::new(stores),
         })))
     }
@@ -98,7 +134,7 @@ impl Storage {
     pub fn store(&self, location: &str) -> Result<(StoreKey, Arc<dyn ObjectStore>, Path)> {
         let location = Location::parse(location)?;
         let path = location.object_path()?;
-        let opened = self.open(location.store())?;
+        let opened = self.open(&location)?;
         Ok((location.store().clone(), opened.store, path))
     }
 
@@ -107,26 +143,36 @@ impl Storage {
     /// # Errors
     /// As [`Storage::store`].
     pub fn store_of(&self, location: &Location) -> Result<(Arc<dyn ObjectStore>, Path)> {
-        Ok((self.open(location.store())?.store, location.object_path()?))
+        Ok((self.open(location)?.store, location.object_path()?))
     }
 
-    fn open(&self, key: &StoreKey) -> Result<Opened> {
+    fn open(&self, location: &Location) -> Result<Opened> {
+        let key = location.store();
+        let prefix = self.0.vended.as_ref().and_then(|vended| vended.prefix(location));
+        let access = prefix.map_or(Access::Properties, Access::Vended);
         let stores = self.0.stores.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(opened) = stores.get(key) {
+        let given = stores.get(&(key.clone(), Access::Given));
+        let wanted = (key.clone(), access);
+        if let Some(opened) = given.or_else(|| stores.get(&wanted)) {
             return Ok(opened.clone());
         }
         drop(stores);
-        let store = stores::build(key, &self.0.properties)?;
+        let store = match (&self.0.vended, &wanted.1) {
+            (Some(vended), Access::Vended(prefix)) => {
+                stores::build(key, &vended.properties(Some(prefix)), Some((vended, prefix)))?
+            }
+            _ => stores::build(key, &self.0.properties, None)?,
+        };
         // The memory of one storage is not that of another.
         let identity = if key.kind() == StoreKind::Memory { unique() } else { self.0.identity };
         let mut stores = self.0.stores.write().unwrap_or_else(PoisonError::into_inner);
         // Somebody may have been faster; all have to see the same one.
-        Ok(stores.entry(key.clone()).or_insert(Opened { store, identity }).clone())
+        Ok(stores.entry(wanted).or_insert(Opened { store, identity }).clone())
     }
 
     /// What identifies the file for caches that several storages share.
     pub(crate) fn cache_key(&self, location: &Location) -> Result<(u64, String)> {
-        Ok((self.open(location.store())?.identity, location.to_string()))
+        Ok((self.open(location)?.identity, location.to_string()))
     }
 
     /// Reads a whole file.
@@ -221,7 +267,7 @@ impl Storage {
     /// # Errors
     /// `Io` if it can't be listed, `Unsupported` if the store can't list.
     pub async fn list_dir(&self, location: &Location) -> Result<Vec<DirEntry>> {
-        let store = self.open(location.store())?.store;
+        let store = self.open(location)?.store;
         let prefix = if location.path().is_empty() { None } else { Some(location.object_path()?) };
         let listed = match store.list_with_delimiter(prefix.as_ref()).await {
             Ok(listed) => listed,
@@ -284,7 +330,10 @@ impl Storage {
             _ => ErrorKind::Io,
         };
         // The cause may hold a signed URL, so only its scrubbed text is kept.
-        let cause = self.0.properties.scrub(&e.to_string());
+        let mut cause = self.0.properties.scrub(&e.to_string());
+        if let Some(vended) = &self.0.vended {
+            cause = vended.scrub(cause);
+        }
         Error::new(kind, format!("cannot {what} `{location}`")).with_source(cause)
     }
 }
@@ -301,7 +350,7 @@ impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stores = self.0.stores.read().unwrap_or_else(PoisonError::into_inner);
         // The stores themselves might show their credentials.
-        let stores: Vec<_> = stores.keys().map(StoreKey::as_str).collect();
+        let stores: Vec<_> = stores.keys().map(|(key, _)| key.as_str()).collect();
         f.debug_struct("Storage").field("properties", &self.0.properties).field("stores", &stores).finish()
     }
 }

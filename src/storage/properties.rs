@@ -101,6 +101,19 @@ impl StorageProperties {
             .filter(|v| !v.is_empty())
     }
 
+    /// Removes a property under its name and other spellings of it.
+    pub(super) fn remove(&mut self, name: &str) {
+        self.values.remove(name);
+        for (alias, _) in ALIASES.iter().filter(|(_, known)| *known == name) {
+            self.values.remove(*alias);
+        }
+    }
+
+    /// All properties, by the names that they were given under.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()

@@ -8,9 +8,11 @@ use object_store::memory::InMemory;
 
 use super::location::{StoreKey, StoreKind};
 use super::properties::StorageProperties;
+use super::vended::Vended;
 use crate::error::{Error, Result};
 
-/// Builds the store of `key`.
+/// Builds the store of `key`. The credentials among `properties` are renewed by `vended`, for its
+/// prefix, if those of a prefix are.
 ///
 /// # Errors
 /// `Unsupported` if its Cargo feature is off, or a property asks for something that is not done;
@@ -19,16 +21,24 @@ use crate::error::{Error, Result};
     not(any(feature = "s3", feature = "gcs", feature = "azure", feature = "http")),
     allow(unused_variables, reason = "only stores of the network have properties")
 )]
-pub(super) fn build(key: &StoreKey, properties: &StorageProperties) -> Result<Arc<dyn ObjectStore>> {
+pub(super) fn build(
+    key: &StoreKey,
+    properties: &StorageProperties,
+    vended: Option<(&Arc<Vended>, &str)>,
+) -> Result<Arc<dyn ObjectStore>> {
+    #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
+    let renewed = vended
+        .filter(|(vended, _)| vended.renews())
+        .map(|(vended, prefix)| Renewed { vended: Arc::clone(vended), prefix: prefix.to_owned() });
     match key.kind() {
         StoreKind::File => Ok(Arc::new(LocalFileSystem::new())),
         StoreKind::Memory => Ok(Arc::new(InMemory::new())),
         #[cfg(feature = "s3")]
-        StoreKind::S3 => s3::build(key, properties),
+        StoreKind::S3 => s3::build(key, properties, renewed),
         #[cfg(feature = "gcs")]
-        StoreKind::Gcs => gcs::build(key, properties),
+        StoreKind::Gcs => gcs::build(key, properties, renewed),
         #[cfg(feature = "azure")]
-        StoreKind::Azure => azure::build(key, properties),
+        StoreKind::Azure => azure::build(key, properties, renewed),
         #[cfg(feature = "http")]
         StoreKind::Http => http::build(key, properties),
         #[allow(unreachable_patterns, reason = "reached if a feature is off")]
@@ -71,17 +81,67 @@ fn endpoint(property: &str, value: &str) -> Result<String> {
     }
 }
 
+/// Credentials of a prefix that are asked for with each request.
+#[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
+#[derive(Debug)]
+struct Renewed {
+    vended: Arc<Vended>,
+    prefix: String,
+}
+
+#[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
+impl Renewed {
+    async fn get<T>(
+        &self,
+        store: &'static str,
+        read: impl FnOnce(&StorageProperties) -> Option<T>,
+    ) -> object_store::Result<Arc<T>> {
+        let error = |e: Error| object_store::Error::Generic { store, source: Box::new(e) };
+        let properties = self.vended.current(&self.prefix).await.map_err(error)?;
+        let missing =
+            || error(Error::invalid(format!("the catalog gave no credentials for `{}`", self.prefix)));
+        read(&properties).map(Arc::new).ok_or_else(missing)
+    }
+}
+
 #[cfg(feature = "s3")]
 mod s3 {
-    use object_store::StaticCredentialProvider;
     use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
     use object_store::client::ClientConfigKey;
+    use object_store::{CredentialProvider, StaticCredentialProvider};
 
     use super::*;
 
-    pub(super) fn build(key: &StoreKey, properties: &StorageProperties) -> Result<Arc<dyn ObjectStore>> {
-        let store = builder(key, properties)?.build().map_err(|e| configuration(key, properties, &e))?;
+    pub(super) fn build(
+        key: &StoreKey,
+        properties: &StorageProperties,
+        renewed: Option<Renewed>,
+    ) -> Result<Arc<dyn ObjectStore>> {
+        let mut builder = builder(key, properties)?;
+        if let Some(renewed) = renewed.filter(|_| properties.get("s3.access-key-id").is_some()) {
+            builder = builder.with_credentials(Arc::new(Keys(renewed)));
+        }
+        let store = builder.build().map_err(|e| configuration(key, properties, &e))?;
         Ok(Arc::new(store))
+    }
+
+    #[derive(Debug)]
+    struct Keys(Renewed);
+
+    #[async_trait::async_trait]
+    impl CredentialProvider for Keys {
+        type Credential = AwsCredential;
+
+        async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
+            let read = |properties: &StorageProperties| {
+                Some(AwsCredential {
+                    key_id: properties.get("s3.access-key-id")?.to_owned(),
+                    secret_key: properties.get("s3.secret-access-key")?.to_owned(),
+                    token: properties.get("s3.session-token").map(str::to_owned),
+                })
+            };
+            self.0.get("S3", read).await
+        }
     }
 
     pub(super) fn builder(key: &StoreKey, properties: &StorageProperties) -> Result<AmazonS3Builder> {
@@ -151,14 +211,37 @@ mod s3 {
 
 #[cfg(feature = "gcs")]
 mod gcs {
-    use object_store::StaticCredentialProvider;
     use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
+    use object_store::{CredentialProvider, StaticCredentialProvider};
 
     use super::*;
 
-    pub(super) fn build(key: &StoreKey, properties: &StorageProperties) -> Result<Arc<dyn ObjectStore>> {
-        let store = builder(key, properties)?.build().map_err(|e| configuration(key, properties, &e))?;
+    pub(super) fn build(
+        key: &StoreKey,
+        properties: &StorageProperties,
+        renewed: Option<Renewed>,
+    ) -> Result<Arc<dyn ObjectStore>> {
+        let mut builder = builder(key, properties)?;
+        if let Some(renewed) = renewed.filter(|_| properties.get("gcs.oauth2.token").is_some()) {
+            builder = builder.with_credentials(Arc::new(Tokens(renewed)));
+        }
+        let store = builder.build().map_err(|e| configuration(key, properties, &e))?;
         Ok(Arc::new(store))
+    }
+
+    #[derive(Debug)]
+    struct Tokens(Renewed);
+
+    #[async_trait::async_trait]
+    impl CredentialProvider for Tokens {
+        type Credential = GcpCredential;
+
+        async fn get_credential(&self) -> object_store::Result<Arc<GcpCredential>> {
+            let read = |properties: &StorageProperties| {
+                Some(GcpCredential { bearer: properties.get("gcs.oauth2.token")?.to_owned() })
+            };
+            self.0.get("GCS", read).await
+        }
     }
 
     pub(super) fn builder(
@@ -205,13 +288,59 @@ mod gcs {
 
 #[cfg(feature = "azure")]
 mod azure {
-    use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+    use object_store::CredentialProvider;
+    use object_store::azure::{AzureConfigKey, AzureCredential, MicrosoftAzureBuilder};
 
     use super::*;
 
-    pub(super) fn build(key: &StoreKey, properties: &StorageProperties) -> Result<Arc<dyn ObjectStore>> {
-        let store = builder(key, properties)?.build().map_err(|e| configuration(key, properties, &e))?;
+    pub(super) fn build(
+        key: &StoreKey,
+        properties: &StorageProperties,
+        renewed: Option<Renewed>,
+    ) -> Result<Arc<dyn ObjectStore>> {
+        let mut builder = builder(key, properties)?;
+        let account = builder.get_config_value(&AzureConfigKey::AccountName).unwrap_or_default();
+        if let Some(renewed) = renewed.filter(|_| token(properties, &account).is_some()) {
+            builder = builder.with_credentials(Arc::new(Tokens { renewed, account }));
+        }
+        let store = builder.build().map_err(|e| configuration(key, properties, &e))?;
         Ok(Arc::new(store))
+    }
+
+    #[derive(Debug)]
+    struct Tokens {
+        renewed: Renewed,
+        account: String,
+    }
+
+    #[async_trait::async_trait]
+    impl CredentialProvider for Tokens {
+        type Credential = AzureCredential;
+
+        async fn get_credential(&self) -> object_store::Result<Arc<AzureCredential>> {
+            self.renewed.get("Azure", |properties| token(properties, &self.account)).await
+        }
+    }
+
+    fn sas_token<'a>(properties: &'a StorageProperties, account: &str) -> Option<&'a str> {
+        properties
+            .of_account("adls.sas-token.", account)
+            .or_else(|| properties.get("adls.sas-token"))
+            .or_else(|| properties.of_account("fs.azure.sas.fixed.token.", account))
+            .map(|sas| sas.trim_start_matches('?'))
+    }
+
+    /// The kinds of credentials that catalogs hand out.
+    fn token(properties: &StorageProperties, account: &str) -> Option<AzureCredential> {
+        match (sas_token(properties, account), properties.get("adls.token")) {
+            (Some(sas), _) => {
+                let decoded = percent_encoding::percent_decode_str(sas).decode_utf8().ok()?;
+                let pairs = decoded.split('&').filter_map(|pair| pair.trim().split_once('='));
+                Some(AzureCredential::SASToken(pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()))
+            }
+            (None, Some(token)) => Some(AzureCredential::BearerToken(token.to_owned())),
+            (None, None) => None,
+        }
     }
 
     /// The parts of a connection string that matter here.
@@ -279,12 +408,8 @@ mod azure {
             .first(&["adls.account-key", "adls.auth.shared-key.account.key"])
             .or_else(|| properties.of_account("fs.azure.account.key.", &account))
             .or(connection.account_key);
-        let sas = properties
-            .of_account("adls.sas-token.", &account)
-            .or_else(|| properties.get("adls.sas-token"))
-            .or_else(|| properties.of_account("fs.azure.sas.fixed.token.", &account))
-            .or(connection.sas)
-            .map(|sas| sas.trim_start_matches('?'));
+        let sas =
+            sas_token(properties, &account).or_else(|| connection.sas.map(|sas| sas.trim_start_matches('?')));
         let token = properties.get("adls.token");
         let client = properties.get("adls.client-secret");
 
@@ -404,7 +529,7 @@ mod tests {
             ("abfss://c@a.dfs.core.windows.net/x", vec![("adls.account-key", "hunter2!")]),
             ("az://c/x", vec![("adls.account-name", "a"), ("adls.sas-token", "hunter2")]),
         ] {
-            let e = build(&key(location), &properties(&list)).unwrap_err();
+            let e = build(&key(location), &properties(&list), None).unwrap_err();
             assert!(!format!("{e} {e:?}").contains("hunter2"), "{e:?}");
         }
     }
@@ -422,7 +547,7 @@ mod tests {
             ),
             ("http://h:1/x", vec![]),
         ] {
-            let store = build(&key(location), &properties(&list)).unwrap();
+            let store = build(&key(location), &properties(&list), None).unwrap();
             let text = store.to_string();
             assert!(!text.contains("hunter2") && !text.contains("aHVudGVyMg"), "{text}");
         }
@@ -479,7 +604,7 @@ mod tests {
         let properties = list.iter().map(|(name, value)| (*name, at(value))).collect();
         for name in names {
             let location = Location::parse(&format!("{}/{name}", at(location))).unwrap();
-            let store = build(location.store(), &properties).unwrap();
+            let store = build(location.store(), &properties, None).unwrap();
             let e = store.get(&location.object_path().unwrap()).await.unwrap_err();
             assert!(matches!(e, object_store::Error::NotFound { .. }), "{e}");
         }

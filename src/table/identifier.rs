@@ -26,6 +26,14 @@ impl Namespace {
         &self.0
     }
 
+    /// The namespace that it is in; `None` for one of the top.
+    pub fn parent(&self) -> Option<Self> {
+        match self.0.split_last() {
+            Some((_, above)) if !above.is_empty() => Some(Self(above.to_vec())),
+            _ => None,
+        }
+    }
+
     /// A namespace in this one.
     ///
     /// # Errors
@@ -86,6 +94,8 @@ mod tests {
     fn names() {
         let namespace = Namespace::new(["a"]).unwrap().child("b").unwrap();
         assert_eq!(namespace.levels(), ["a", "b"]);
+        assert_eq!(namespace.parent().unwrap().levels(), ["a"]);
+        assert_eq!(namespace.parent().unwrap().parent(), None);
         assert_eq!(TableIdent::new(namespace.clone(), "t").unwrap().to_string(), "a.b.t");
         assert!(Namespace::new(Vec::<String>::new()).is_err());
         assert!(Namespace::new(["a", ""]).is_err());

@@ -40,6 +40,36 @@ fn version(stem: &str) -> Option<u64> {
     digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
+/// The version that a metadata file of a Hadoop table has by its name: 3 for `v3.metadata.json`.
+pub(crate) fn hadoop_version(location: &Location) -> Option<u64> {
+    let digits = stem(location.file_name())?.strip_prefix('v')?;
+    // `v03` is not what anybody looks for.
+    let version: u64 = digits.parse().ok()?;
+    (version.to_string() == digits).then_some(version)
+}
+
+/// The metadata files that a Hadoop table may have for a version, by every name that readers know.
+pub(crate) fn hadoop_files(table: &Location, version: u64) -> [Location; 3] {
+    SUFFIXES.map(|suffix| table.join(METADATA_DIR).join(&format!("v{version}{suffix}")))
+}
+
+/// Where a table's version hint lies.
+pub(crate) fn version_hint(table: &Location) -> Location {
+    table.join(METADATA_DIR).join(VERSION_HINT)
+}
+
+/// The number in a table's version hint; `None` if there is none that is a number.
+pub(crate) async fn hinted_version(storage: &Storage, table: &Location) -> Result<Option<u64>> {
+    match storage.read(&version_hint(table)).await {
+        Ok(text) => Ok(match Hint::parse(&text) {
+            Some(Hint::Version(version)) => Some(version),
+            _ => None,
+        }),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
 /// Whether the directory is that of a table: it has a metadata directory with a metadata file in it.
 pub(crate) async fn is_table(storage: &Storage, directory: &Location) -> Result<bool> {
     let listed = storage.list_dir(&directory.join(METADATA_DIR)).await?;

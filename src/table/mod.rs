@@ -4,6 +4,7 @@ mod cache;
 mod identifier;
 mod manifests;
 mod metadata_file;
+mod metadata_write;
 mod open;
 mod relocate;
 #[cfg(test)]
@@ -24,7 +25,11 @@ use crate::error::Result;
 use crate::spec::{SpecId, TableMetadata};
 use crate::storage::{Location, Storage, StoreKey};
 use manifests::SpecPartition;
-pub(crate) use metadata_file::is_table;
+pub(crate) use metadata_file::{
+    METADATA_DIR, find_current, hadoop_files, hadoop_version, hinted_version, is_table,
+    read as read_metadata, version_hint,
+};
+pub(crate) use metadata_write::{MetadataCodec, next_metadata_location};
 use relocate::Paths;
 
 /// A table as one of its metadata files describes it: it does not change when others commit.
@@ -88,6 +93,16 @@ impl Table {
             &inner.options,
             inner.staged,
         )
+    }
+
+    /// A table that was found by its directory, by which it is found again.
+    pub(crate) fn from_directory(
+        directory: Location,
+        metadata: Arc<TableMetadata>,
+        metadata_location: Location,
+        options: &OpenOptions,
+    ) -> Result<Self> {
+        Self::assemble(directory, metadata, metadata_location, options.storage_or_new(), options)
     }
 
     fn assemble(

@@ -34,6 +34,11 @@ impl OpenOptions {
         self
     }
 
+    /// Whether tables may lie elsewhere than their metadata says.
+    pub(crate) fn allows_moved_paths(&self) -> bool {
+        self.allow_moved_paths
+    }
+
     /// Endpoints and credentials of the stores. They take the place of those of
     /// [`OpenOptions::storage`] where both are given and these are not empty.
     pub fn properties(mut self, properties: StorageProperties) -> Self {

@@ -1,0 +1,84 @@
+//! The suite against a real server: `ICEFLOE_TEST_REST` holds the catalog's properties as a JSON
+//! object. Two members are for the tests: `lacks` lists what the server can't do, by the names of
+//! the members of `suite::Can`, and `fails` the cases that it fails.
+//!
+//! SeaweedFS (4.x) lacks `views`, `need_parents`, `register`, `dotted_levels`, and fails some cases:
+//! a table that exists is "created" again and given back as it is, namespaces that are not there
+//! are listed as empty, names have no other characters than `a-z0-9_-`, new tables are not staged
+//! among others in a transaction, and the metadata that a commit replies is stamped a little
+//! earlier than what is loaded then. It hands out no credentials.
+
+use super::*;
+
+async fn subject(case: &str) -> Option<Subject> {
+    let Ok(text) = std::env::var("ICEFLOE_TEST_REST") else {
+        eprintln!("skipped: ICEFLOE_TEST_REST is not set");
+        return None;
+    };
+    let mut properties: BTreeMap<String, serde_json::Value> = serde_json::from_str(&text).unwrap();
+    let mut list = |name: &str| {
+        let text = properties.remove(name).map(|text| text.as_str().unwrap().to_owned()).unwrap_or_default();
+        text.split(',').map(|one| one.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let (lacks, fails) = (list("lacks"), list("fails"));
+    if fails.iter().any(|failing| failing == case) {
+        eprintln!("skipped: the server fails `{case}`");
+        return None;
+    }
+    let properties = properties.into_iter().map(|(n, v)| (n, v.as_str().unwrap().to_owned())).collect();
+    let catalog = RestCatalog::connect("real", properties).await.unwrap();
+    let can = |what: &str| !lacks.iter().any(|lack| lack == what);
+    let can = Can {
+        nest: can("nest"),
+        need_parents: can("need_parents"),
+        namespace_properties: can("namespace_properties"),
+        dotted_levels: can("dotted_levels"),
+        slashes: false,
+        rename: can("rename"),
+        register: can("register"),
+        place: can("place"),
+        views: can("views"),
+        show_files: can("show_files"),
+        clean_up: can("clean_up"),
+    };
+    Some(Subject::new(Arc::new(catalog), can))
+}
+
+macro_rules! cases {
+    ($($case:ident),+ $(,)?) => {
+        $(
+            #[tokio::test]
+            async fn $case() {
+                if let Some(subject) = subject(stringify!($case)).await {
+                    crate::catalog::suite::$case(&subject).await;
+                }
+            }
+        )+
+    };
+}
+
+cases!(
+    namespaces_come_and_go,
+    namespaces_nest,
+    namespaces_have_properties,
+    tables_come_and_go,
+    tables_keep_what_they_were_created_with,
+    a_table_is_what_it_was_loaded_as,
+    tables_get_other_names,
+    tables_are_registered,
+    tables_lie_where_they_are_wanted,
+    staged_tables,
+    every_requirement_counts,
+    failed_commits_leave_nothing,
+    commits_need_a_table,
+    writers_at_the_same_time,
+    creators_at_the_same_time,
+    several_tables_at_once,
+    odd_names,
+    views_come_and_go,
+    tables_and_views_share_their_names,
+    long_lists_are_whole,
+    metadata_files_are_logged_and_removed,
+    dropped_with_and_without_their_files,
+    old_versions_are_upgraded,
+);
