@@ -120,8 +120,7 @@ impl CatalogBuilder {
     ///   known of Java or PyIceberg as `catalog-impl`; without both, `uri` decides;
     /// * `uri`: of the server or database;
     /// * `warehouse`: where tables lie, or which warehouse of the server it is;
-    /// * `table-default.…`, `table-override.…`: properties of new tables (not for `rest`, whose
-    ///   server says that);
+    /// * `table-default.…`, `table-override.…`: properties of new tables;
     /// * `allow_moved_paths`: `true` to read a directory of tables that were copied (filesystem);
     /// * those of stores, such as `s3.endpoint`, and those that
     ///   [`SqlCatalog`](super::SqlCatalog) and the REST catalog have of their own.
@@ -140,7 +139,7 @@ impl CatalogBuilder {
     }
 
     /// How tables are opened: a storage or a cache to share. Without it, the properties of stores
-    /// decide. A REST catalog does not take it.
+    /// decide, and what a REST catalog's server says.
     pub fn open_options(mut self, options: OpenOptions) -> Self {
         self.options = Some(options);
         self
@@ -215,8 +214,17 @@ impl CatalogBuilder {
 
     #[cfg(feature = "catalog-rest")]
     async fn rest(self) -> Result<Arc<dyn Catalog>> {
+<<<<<<< HEAD
         // Its tables are opened as the server says.
         Ok(Arc::new(super::RestCatalog::connect(&self.name, self.properties).await?))
+=======
+        // Servers and the layers before them have properties that nobody here knows of.
+        let connected = match self.options {
+            Some(options) => super::RestCatalog::connect_with(&self.name, self.properties, options).await,
+            None => super::RestCatalog::connect(&self.name, self.properties).await,
+        };
+        Ok(Arc::new(connected?))
+>>>>>>> rest
     }
 
     #[cfg(not(feature = "catalog-rest"))]

@@ -18,7 +18,7 @@ use std::time::Duration;
 use datafusion::prelude::SessionContext;
 use icefloe::catalog::load_catalog;
 use icefloe::provider::IcebergCatalogProvider;
-use icefloe::{Error, Result, ResultExt};
+use icefloe::{Error, Result};
 use serde::Deserialize;
 
 /// What the names of variables that set properties of catalogs begin with.

@@ -29,8 +29,7 @@ use reqwest::header::{HeaderName, HeaderValue};
 
 use super::TableIdent;
 use crate::error::{Error, Result, ResultExt};
-use crate::storage::Storage;
-use crate::table::{MetadataCache, OpenOptions};
+use crate::table::OpenOptions;
 use client::{Client, Request};
 use config::Config;
 use endpoint::{Endpoint, Endpoints};
@@ -90,11 +89,25 @@ impl RestCatalog {
     /// without TLS; `NotFound` if there is no such warehouse; `Io` if the server can't be reached
     /// or refuses.
     pub async fn connect(name: &str, properties: BTreeMap<String, String>) -> Result<Self> {
-        let connected = Self::configure(name, Properties::of_user(properties)).await;
+        let connected = Self::configure(name, Properties::of_user(properties), None).await;
         connected.context(|| format!("catalog `{name}`"))
     }
 
-    async fn configure(name: &str, own: Properties) -> Result<Self> {
+    /// As [`RestCatalog::connect`], with a storage and a cache for its tables, which share them;
+    /// but a table has a storage of its own if the server gives credentials for it.
+    ///
+    /// # Errors
+    /// As [`RestCatalog::connect`].
+    pub async fn connect_with(
+        name: &str,
+        properties: BTreeMap<String, String>,
+        options: OpenOptions,
+    ) -> Result<Self> {
+        let connected = Self::configure(name, Properties::of_user(properties), Some(options)).await;
+        connected.context(|| format!("catalog `{name}`"))
+    }
+
+    async fn configure(name: &str, own: Properties, options: Option<OpenOptions>) -> Result<Self> {
         let uri = own.require("uri")?;
         let client = Client::new(&own, false)?;
         let url = Paths::config(uri, own.get("warehouse"))?;
@@ -118,9 +131,7 @@ impl RestCatalog {
         if page_size == Some(0) {
             return Err(Error::invalid("expected a positive number").context("property `rest-page-size`"));
         }
-        let options = OpenOptions::new()
-            .storage(Storage::new(properties.storage()))
-            .cache(Arc::new(MetadataCache::default()));
+        let options = options.unwrap_or_else(|| OpenOptions::new().properties(properties.storage())).shared();
         Ok(Self(Arc::new(Inner {
             name: name.to_owned(),
             paths: Paths::new(uri, properties.get("prefix"), separator)?,
@@ -132,26 +143,6 @@ impl RestCatalog {
             page_size,
             known: moka::sync::Cache::builder().max_capacity(entries).time_to_live(expire).build(),
         })))
-    }
-
-    /// The same catalog with a storage for its tables: they share it, unless the server gives
-    /// credentials or settings for one.
-    pub fn with_storage(&self, storage: Storage) -> Self {
-        let inner = &self.0;
-        Self(Arc::new(Inner {
-            name: inner.name.clone(),
-            client: Arc::clone(&inner.client),
-            paths: inner.paths.clone(),
-            endpoints: inner.endpoints.clone(),
-            properties: inner.properties.clone(),
-            options: inner.options.clone().storage(storage),
-            delegation: inner.delegation.clone(),
-            page_size: inner.page_size,
-            known: moka::sync::Cache::builder()
-                .max_capacity(inner.known.policy().max_capacity().unwrap_or(REMEMBERED))
-                .time_to_live(inner.known.policy().time_to_live().unwrap_or(REMEMBER))
-                .build(),
-        }))
     }
 
     fn place(&self) -> String {
