@@ -102,7 +102,7 @@ impl Table {
         metadata_location: Location,
         options: &OpenOptions,
     ) -> Result<Self> {
-        Self::assemble(directory, metadata, metadata_location, options.storage_or_new(), options)
+        Self::assemble(directory, metadata, metadata_location, options.storage_or_new(), options, false)
     }
 
     fn assemble(
