@@ -214,17 +214,12 @@ impl CatalogBuilder {
 
     #[cfg(feature = "catalog-rest")]
     async fn rest(self) -> Result<Arc<dyn Catalog>> {
-<<<<<<< HEAD
-        // Its tables are opened as the server says.
-        Ok(Arc::new(super::RestCatalog::connect(&self.name, self.properties).await?))
-=======
         // Servers and the layers before them have properties that nobody here knows of.
         let connected = match self.options {
             Some(options) => super::RestCatalog::connect_with(&self.name, self.properties, options).await,
             None => super::RestCatalog::connect(&self.name, self.properties).await,
         };
         Ok(Arc::new(connected?))
->>>>>>> rest
     }
 
     #[cfg(not(feature = "catalog-rest"))]

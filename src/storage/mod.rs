@@ -5,8 +5,8 @@ pub mod fault;
 mod location;
 mod properties;
 mod stores;
-mod upload;
 mod tree;
+mod upload;
 mod vended;
 
 use std::collections::HashMap;
