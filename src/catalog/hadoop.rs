@@ -187,19 +187,20 @@ impl HadoopTable {
         }
         let logged = |file: &str| file.rsplit('/').next().unwrap_or_default().to_owned();
         let log = &current.metadata.metadata_log;
-        if log.iter().any(|entry| logged(&entry.metadata_file) == name) {
+        // The log tells a file's time too: one of the same name may have been removed since.
+        let mut here = log.iter().filter(|entry| logged(&entry.metadata_file) == name);
+        let is_ours = here.next().map(|entry| entry.timestamp_ms == metadata.last_updated_ms);
+        if is_ours == Some(true) {
             return Ok(());
         }
         let oldest =
             log.first().and_then(|entry| hadoop_version(&Location::parse(&entry.metadata_file).ok()?));
-        match oldest {
-            // The log goes back that far, and tells of another file in its place, or none.
-            Some(oldest) if oldest <= version => {
-                remove(&self.storage, &file.to_string()).await;
-                Err(moved(ident))
-            }
-            _ => Err(unknown(moved(ident))),
+        // The log goes back that far, and tells of another file in its place, or of none.
+        if is_ours == Some(false) || oldest.is_some_and(|oldest| oldest <= version) {
+            remove(&self.storage, &file.to_string()).await;
+            return Err(moved(ident));
         }
+        Err(unknown(moved(ident)))
     }
 
     /// Removes the table; with `purging`, also files of it that lie elsewhere.
@@ -285,8 +286,12 @@ mod tests {
         let late = |version: u64| table.write(first.clone(), version, MetadataCodec::None, &ident, false);
         // The log does not go back that far.
         assert_eq!(late(2).await.unwrap_err().kind(), ErrorKind::CommitStateUnknown);
-        // It was committed by ours or by another; the log has its name either way.
+        // The log tells of a file of that name and time, and then of another one.
         late(3).await.unwrap();
+        current.metadata_log[0].timestamp_ms = 2;
+        storage.write(&v5, current.to_json().unwrap().into()).await.unwrap();
+        storage.delete(&directory.join("metadata/v3.metadata.json")).await.unwrap();
+        assert_eq!(late(3).await.unwrap_err().kind(), ErrorKind::CommitConflict);
         storage.delete(&v5).await.unwrap();
         current.metadata_log.remove(1);
         current.metadata_log[0].metadata_file = "memory:///t/metadata/v1.metadata.json".to_owned();
