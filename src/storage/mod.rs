@@ -4,6 +4,8 @@
 pub mod fault;
 mod location;
 mod properties;
+#[cfg(feature = "s3")]
+mod signing;
 mod stores;
 mod tree;
 mod vended;
@@ -24,7 +26,7 @@ pub use location::{Location, StoreKey, StoreKind};
 pub use properties::StorageProperties;
 #[cfg(feature = "catalog-rest")]
 pub(crate) use vended::expires_at;
-pub use vended::{CredentialSource, PrefixCredentials};
+pub use vended::{CredentialSource, PrefixCredentials, SignedRequest, UnsignedRequest};
 
 use crate::error::{Error, ErrorKind, Result};
 use vended::Vended;

@@ -36,11 +36,21 @@ pub(super) struct Request<'a> {
     body: Option<Bytes>,
     headers: HeaderMap,
     token: Option<&'a TableToken>,
+    reads: bool,
 }
 
 impl<'a> Request<'a> {
     pub(super) fn new(method: Method, url: Url, subject: Subject, what: impl Into<String>) -> Self {
-        Self { method, url, subject, what: what.into(), body: None, headers: HeaderMap::new(), token: None }
+        Self {
+            method,
+            url,
+            subject,
+            what: what.into(),
+            body: None,
+            headers: HeaderMap::new(),
+            token: None,
+            reads: false,
+        }
     }
 
     pub(super) fn get(url: Url, subject: Subject, what: impl Into<String>) -> Self {
@@ -66,8 +76,14 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// It changes nothing, although its method is one that might.
+    pub(super) fn reading(mut self) -> Self {
+        self.reads = true;
+        self
+    }
+
     fn changes_something(&self) -> bool {
-        self.method != Method::GET && self.method != Method::HEAD
+        !self.reads && self.method != Method::GET && self.method != Method::HEAD
     }
 
     fn error(&self, kind: ErrorKind, message: impl Into<String>) -> Error {
