@@ -11,11 +11,25 @@ use tokio::runtime::{Builder, Handle};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Runs `work` on the thread that all connections live on. It goes on if the caller gives up.
+#[cfg(feature = "catalog-sql")]
 pub(crate) async fn run<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T> {
     let done = handle()?.spawn(work).await;
     done.map_err(|e| {
         Error::new(ErrorKind::CommitStateUnknown, "work in the background was cut off").with_source(e)
     })
+}
+
+/// Waits for `work` in code that is not async, such as what DataFusion asks of catalogs. Whatever
+/// thread that is called on, the work goes on on another one.
+pub(crate) fn wait_for<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let (send, receive) = std::sync::mpsc::sync_channel(1);
+    handle()?.spawn(async move {
+        // Nobody waits any more if it can't be sent.
+        let _ = send.send(work.await);
+    });
+    receive.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "work in the background was cut off")))
 }
 
 fn handle() -> Result<&'static Handle> {

@@ -287,7 +287,8 @@ impl Catalog for FilesystemCatalog {
             let metadata = hadoop::first(&commit)?;
             let directory = self.table_directory(table)?;
             let [file, ..] = crate::table::hadoop_files(&directory, 1);
-            Table::from_directory(directory, metadata, file, &self.table_options(table))
+            let staged = Table::from_directory(directory, metadata, file, &self.table_options(table));
+            staged.map(Table::into_staged)
         };
         staged.await.context(|| self.place())
     }

@@ -311,7 +311,7 @@ impl<M: Metastore> Catalog for M {
                 &next.metadata.properties,
                 None,
             )?;
-            table_of(self, table, Arc::new(next.metadata), &location)
+            table_of(self, table, Arc::new(next.metadata), &location).map(Table::into_staged)
         };
         staged.await.context(|| self.place())
     }

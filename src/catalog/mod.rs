@@ -17,6 +17,8 @@ mod sql;
 #[cfg(test)]
 pub(crate) mod suite;
 mod views;
+#[cfg(test)]
+pub(crate) mod writers_tests;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -1,10 +1,12 @@
 //! Manifests that can be left out by the field summaries in the manifest list.
 
-use crate::spec::{FieldSummary, ManifestFile, PartitionSpec, PrimitiveType, Schema};
+use crate::spec::{
+    FieldSummary, ManifestFile, PartitionSpec, PartitionValues, PrimitiveType, Schema, StructType,
+};
 
 use super::evaluate::{Facts, evaluate};
 use super::partition_evaluator::{Slot, slots};
-use super::predicate::Predicate;
+use super::predicate::{Predicate, Test};
 use super::projection::InclusiveProjection;
 use super::scalar::Scalar;
 
@@ -20,6 +22,24 @@ impl ManifestEvaluator {
     pub(crate) fn new(filter: &Predicate, spec: &PartitionSpec, schema: &Schema) -> Self {
         let projected = slots(&InclusiveProjection::project(filter, spec, schema), spec);
         Self { projected, fields: spec.fields.len() }
+    }
+
+    /// For manifests that may list files of one partition of a spec.
+    pub(crate) fn of_partition(partition_type: &StructType, tuple: &PartitionValues) -> Self {
+        let fields = partition_type.fields.iter().zip(tuple).enumerate();
+        let projected = Predicate::and(fields.map(|(index, (field, value))| {
+            let value_type = match field.field_type.as_primitive() {
+                None | Some(PrimitiveType::Unknown) => return Predicate::True,
+                Some(value_type) => value_type.clone(),
+            };
+            let test = match value {
+                None => Test::IsNull,
+                Some(value) if value.is_nan() => Test::IsNan,
+                Some(value) => Test::Eq(value.clone()),
+            };
+            Predicate::Leaf(Slot { index: Some(index), value_type, test })
+        }));
+        Self { projected, fields: partition_type.fields.len() }
     }
 
     /// Whether the manifest may list a file with a matching row.

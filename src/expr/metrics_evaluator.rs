@@ -102,13 +102,11 @@ impl MetricsEvaluator {
 }
 
 /// Tells of which files all rows match a filter.
-#[cfg_attr(not(test), allow(dead_code, reason = "for deletes that metadata alone can do"))]
 #[derive(Debug, Clone)]
 pub(crate) struct StrictMetricsEvaluator {
     filter: Predicate<Option<Column>>,
 }
 
-#[cfg_attr(not(test), allow(dead_code, reason = "for deletes that metadata alone can do"))]
 impl StrictMetricsEvaluator {
     /// `filter` is over the columns of `schema`.
     pub(crate) fn new(filter: &Predicate, schema: &Schema) -> Self {

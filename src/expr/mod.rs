@@ -26,9 +26,7 @@ pub(crate) mod oracle;
 mod properties;
 
 pub(crate) use manifest_evaluator::ManifestEvaluator;
-pub(crate) use metrics_evaluator::MetricsEvaluator;
-#[cfg(test)]
-pub(crate) use metrics_evaluator::StrictMetricsEvaluator;
+pub(crate) use metrics_evaluator::{MetricsEvaluator, StrictMetricsEvaluator};
 pub(crate) use partition_evaluator::PartitionEvaluator;
 #[cfg(test)]
 pub(crate) use predicate::Leaf;

@@ -8,4 +8,5 @@ mod planner;
 mod tests;
 
 pub(crate) use counters::PlanCounters;
+pub(crate) use delete_index::DeleteIndex;
 pub(crate) use planner::{ScanPlan, ScanRequest, plan_files};

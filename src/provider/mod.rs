@@ -4,6 +4,7 @@ mod catalog;
 mod factory;
 mod files;
 mod table;
+mod view;
 
 pub use catalog::IcebergCatalogProvider;
 pub use factory::IcebergTableFactory;

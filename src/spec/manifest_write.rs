@@ -194,6 +194,11 @@ impl ManifestWriter {
         Ok(())
     }
 
+    /// How long the manifest is so far, in bytes; roughly, as not all of it is compressed yet.
+    pub fn length(&self) -> usize {
+        self.container.length()
+    }
+
     /// Ends the manifest: its bytes, and how the manifest list describes it when it is stored at
     /// `path`. The sequence number, and the smallest one if only new files are in it, are
     /// [`UNASSIGNED_SEQUENCE_NUMBER`]; there is no first row id yet.

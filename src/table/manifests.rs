@@ -20,7 +20,7 @@ use crate::storage::Location;
 const CONCURRENT_HEADERS: usize = 16;
 
 /// A spec with the type of its partition tuples.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct SpecPartition {
     spec: Arc<PartitionSpec>,
     partition_type: StructType,

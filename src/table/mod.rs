@@ -37,6 +37,7 @@ use relocate::Paths;
 #[derive(Clone)]
 pub struct Table(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     name: String,
     /// What the user gave, to open it again.
@@ -48,6 +49,8 @@ struct Inner {
     options: OpenOptions,
     paths: Paths,
     specs: HashMap<SpecId, SpecPartition>,
+    /// Whether the table does not exist yet: its first commit creates it.
+    staged: bool,
 }
 
 impl Table {
@@ -61,7 +64,35 @@ impl Table {
         options: &OpenOptions,
     ) -> Result<Self> {
         let location = Location::parse(metadata_location)?;
-        Self::assemble(location.clone(), metadata, location, options.storage_or_new(), options)
+        Self::assemble(location.clone(), metadata, location, options.storage_or_new(), options, false)
+    }
+
+    /// The same table as one that does not exist yet, as
+    /// [`Catalog::stage_table`](crate::catalog::Catalog::stage_table) gives it: a transaction on it
+    /// creates it, with what the transaction does. Its metadata location is where a file would be.
+    pub fn into_staged(self) -> Self {
+        Self(Arc::new(Inner { staged: true, ..Arc::unwrap_or_clone(self.0) }))
+    }
+
+    /// Whether the table does not exist yet; see [`Table::into_staged`].
+    pub fn is_staged(&self) -> bool {
+        self.0.staged
+    }
+
+    /// The same table as other metadata describe it: what a commit would make of it.
+    ///
+    /// # Errors
+    /// As [`Table::from_metadata`].
+    pub(crate) fn with_metadata(&self, metadata: Arc<TableMetadata>) -> Result<Self> {
+        let inner = &self.0;
+        Self::assemble(
+            inner.opened.clone(),
+            metadata,
+            inner.metadata_location.clone(),
+            inner.storage.clone(),
+            &inner.options,
+            inner.staged,
+        )
     }
 
     /// A table that was found by its directory, by which it is found again.
@@ -71,7 +102,7 @@ impl Table {
         metadata_location: Location,
         options: &OpenOptions,
     ) -> Result<Self> {
-        Self::assemble(directory, metadata, metadata_location, options.storage_or_new(), options)
+        Self::assemble(directory, metadata, metadata_location, options.storage_or_new(), options, false)
     }
 
     fn assemble(
@@ -80,6 +111,7 @@ impl Table {
         metadata_location: Location,
         storage: Storage,
         options: &OpenOptions,
+        staged: bool,
     ) -> Result<Self> {
         let moved_to = match options.allow_moved_paths {
             true => Some(open::directory_of(&metadata_location)?),
@@ -100,6 +132,7 @@ impl Table {
             cache,
             options,
             paths,
+            staged,
         })))
     }
 

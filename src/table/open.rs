@@ -124,7 +124,7 @@ impl Table {
             metadata_file::find_current(&storage, &opened).await?
         };
         let metadata = Arc::new(metadata_file::read(&storage, &metadata_location).await?);
-        Self::assemble(opened, metadata, metadata_location, storage, options)
+        Self::assemble(opened, metadata, metadata_location, storage, options, false)
     }
 }
 

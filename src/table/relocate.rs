@@ -16,7 +16,7 @@ const RELATIVE_PATHS_SINCE: u8 = 4;
 /// no right to: a table that does not lie in the local file system can't name local files, only a
 /// table that lies on a web server or locally can name files on one, and a table on a web server
 /// can't name files anywhere else.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Paths {
     /// The store that the metadata was read from.
     origin: StoreKey,
@@ -25,14 +25,14 @@ pub(crate) struct Paths {
     moved: Option<Moved>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Moved {
     from: Recorded,
     to: Location,
 }
 
 /// The recorded location of a table.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Recorded {
     Location(Location),
     /// In a store that is not known here, such as HDFS; without a slash at its end.

@@ -19,7 +19,8 @@ pub trait Action: Debug + Send {
     /// `ValidationFailed` if what others committed meanwhile contradicts it.
     async fn updates(&mut self, table: &Table) -> Result<Vec<TableUpdate>>;
 
-    /// What must hold of the table besides what follows from the updates.
+    /// What must hold of the table besides what follows from the updates; `table` is as it was read,
+    /// without what the transaction changes.
     fn requirements(&self, table: &Table) -> Vec<TableRequirement> {
         let _ = table;
         Vec::new()

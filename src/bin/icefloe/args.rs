@@ -36,6 +36,18 @@ pub struct Args {
     /// Read catalogs from this file instead of icefloe/icefloe.toml in the user's configuration
     #[arg(long, value_name = "FILE", env = "ICEFLOE_CONFIG")]
     pub catalog_conf: Option<PathBuf>,
+
+    /// The catalog of names without one
+    #[arg(long, value_name = "NAME", env = "ICEFLOE_CATALOG")]
+    pub catalog: Option<String>,
+
+    /// Keep a catalog in the directory DIR (DIR/catalog.db), with its tables
+    #[arg(long, value_name = "DIR", env = "ICEFLOE_WAREHOUSE")]
+    pub warehouse: Option<PathBuf>,
+
+    /// What the catalog of --warehouse is called
+    #[arg(long, value_name = "NAME", default_value = "ice", requires = "warehouse")]
+    pub catalog_name: String,
 }
 
 /// What is to be run instead of a dialogue.
@@ -173,6 +185,9 @@ mod tests {
         assert_eq!(args.format, Format::NdJson);
         assert_eq!(args.maxrows, MaxRows(usize::MAX));
         assert_eq!(args.memory_limit, Some(Bytes(2 << 30)));
+        let (args, _) = parse(&["--warehouse", "/x", "--catalog", "c"]).unwrap();
+        assert_eq!((args.catalog_name.as_str(), args.catalog.as_deref()), ("ice", Some("c")));
+        assert!(parse(&["--catalog-name", "x"]).is_err());
         let (args, _) = parse(&[]).unwrap();
         assert_eq!((args.format, args.maxrows, args.memory_limit), (Format::Automatic, MaxRows(40), None));
         for wrong in [

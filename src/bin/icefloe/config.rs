@@ -1,23 +1,30 @@
-//! The configuration file: which catalogs there are.
+//! Which catalogs there are: by the configuration file, the environment, and the command line.
 //!
 //! ```toml
 //! [catalog.lake]
 //! type = "filesystem"
 //! warehouse = "s3://bucket/warehouse"
 //! ```
+//!
+//! In the environment that is `ICEFLOE_CATALOG__LAKE__TYPE=filesystem`, and it goes first: two
+//! underscores are a dot of the property's name, one is a dash.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::prelude::SessionContext;
-use icefloe::catalog::FilesystemCatalog;
+use icefloe::catalog::load_catalog;
 use icefloe::provider::IcebergCatalogProvider;
-use icefloe::storage::StorageProperties;
-use icefloe::table::OpenOptions;
-use icefloe::{Error, Result, ResultExt};
+use icefloe::{Error, Result};
 use serde::Deserialize;
+
+/// What the names of variables that set properties of catalogs begin with.
+const VARIABLES: &str = "ICEFLOE_CATALOG__";
+/// The property that says how old the tables of a catalog may be, in milliseconds.
+const MAX_STALENESS: &str = "max-staleness-ms";
 
 /// A configuration file.
 #[derive(Debug, Default, Deserialize)]
@@ -29,47 +36,33 @@ pub struct Config {
 }
 
 /// One `[catalog.NAME]`.
-#[derive(Debug, Deserialize)]
+#[derive(Default, Deserialize)]
 pub struct CatalogConfig {
-    /// What kind of catalog it is.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Everything else.
+    /// Its properties.
     #[serde(flatten)]
     pub properties: BTreeMap<String, toml::Value>,
+}
+
+impl std::fmt::Debug for CatalogConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Their values may be secrets.
+        f.debug_set().entries(self.properties.keys()).finish()
+    }
 }
 
 impl CatalogConfig {
     async fn open(&self, name: &str) -> Result<IcebergCatalogProvider> {
         let mut properties = self.properties()?;
-        match self.kind.as_str() {
-            "filesystem" | "hadoop" => {
-                let warehouse = properties.remove("warehouse").ok_or_else(|| {
-                    Error::invalid("property `warehouse`, a directory or a URL, is missing")
-                })?;
-                let moved = match properties.remove("allow_moved_paths").as_deref() {
-                    None | Some("false") => false,
-                    Some("true") => true,
-                    Some(other) => {
-                        return Err(Error::invalid(format!(
-                            "property `allow_moved_paths` is true or false, not `{other}`"
-                        )));
-                    }
-                };
-                if let Some(unknown) = properties.keys().find(|key| !StorageProperties::is_known(key)) {
-                    return Err(Error::invalid(format!(
-                        "unknown property `{unknown}`; there are warehouse, allow_moved_paths and the \
-                         properties of stores, such as s3.endpoint"
-                    )));
-                }
-                let options = OpenOptions::new()
-                    .allow_moved_paths(moved)
-                    .properties(StorageProperties::from_iter(properties));
-                let catalog = FilesystemCatalog::new(name, &warehouse, options)?;
-                IcebergCatalogProvider::try_new(Arc::new(catalog)).await
-            }
-            other => Err(Error::unsupported(format!("a catalog of type `{other}`; there is `filesystem`"))),
-        }
+        let staleness = match properties.remove(MAX_STALENESS) {
+            None => Duration::ZERO,
+            Some(text) => Duration::from_millis(text.trim().parse().map_err(|_| {
+                Error::invalid(format!(
+                    "property `{MAX_STALENESS}` is a number of milliseconds, not `{text}`"
+                ))
+            })?),
+        };
+        let catalog = load_catalog(name, properties).await?;
+        Ok(IcebergCatalogProvider::new(catalog).with_max_staleness(staleness))
     }
 
     /// The properties as text; nested tables become dotted names (`s3.endpoint`).
@@ -80,6 +73,20 @@ impl CatalogConfig {
         }
         Ok(flat)
     }
+}
+
+/// Removes the property of that dotted name, spelled with dashes or underscores, nested or not.
+fn remove(properties: &mut BTreeMap<String, toml::Value>, name: &str) {
+    let same = |key: &str, name: &str| key.replace('_', "-") == name.replace('_', "-");
+    properties.retain(|key, value| {
+        if same(key, name) {
+            return false;
+        }
+        if let (toml::Value::Table(table), Some(rest)) = (value, name.strip_prefix(&format!("{key}."))) {
+            table.retain(|inner, _| !same(inner, rest));
+        }
+        true
+    });
 }
 
 fn flatten(name: &str, value: &toml::Value, flat: &mut BTreeMap<String, String>) -> Result<()> {
@@ -126,10 +133,53 @@ impl Config {
         })
     }
 
+    /// Adds what variables of the environment say: `ICEFLOE_CATALOG__NAME__PROPERTY`.
+    pub fn add_variables(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
+        for (variable, value) in variables {
+            let Some((name, property)) =
+                variable.strip_prefix(VARIABLES).and_then(|rest| rest.split_once("__"))
+            else {
+                continue;
+            };
+            if name.is_empty() || property.is_empty() {
+                continue;
+            }
+            let property = property.to_ascii_lowercase().replace("__", ".").replace('_', "-");
+            let same = |known: &&String| known.replace('-', "_").eq_ignore_ascii_case(name);
+            let known = self.catalogs.keys().find(same).cloned();
+            let catalog =
+                self.catalogs.entry(known.unwrap_or_else(|| name.to_ascii_lowercase())).or_default();
+            // What the file says of it may be spelled in another way, and be nested.
+            remove(&mut catalog.properties, &property);
+            catalog.properties.insert(property, toml::Value::String(value));
+        }
+    }
+
+    /// Adds the catalog of a local directory: `catalog.db` in it, which is made if need be.
+    pub fn add_warehouse(&mut self, name: &str, directory: &Path) -> Result<()> {
+        let place = || format!("warehouse {}", directory.display());
+        let io = |e: std::io::Error| Error::new(icefloe::ErrorKind::Io, e.to_string()).context(place());
+        std::fs::create_dir_all(directory).map_err(io)?;
+        let absolute = directory.canonicalize().map_err(io)?;
+        let Some(path) = absolute.to_str() else {
+            return Err(Error::unsupported("its path is not UTF-8").context(place()));
+        };
+        let properties = [
+            ("type", "sql".to_owned()),
+            ("uri", format!("sqlite:///{path}/catalog.db")),
+            ("warehouse", path.to_owned()),
+        ];
+        let catalog = self.catalogs.entry(name.to_owned()).or_default();
+        for (property, value) in properties {
+            catalog.properties.insert(property.to_owned(), toml::Value::String(value));
+        }
+        Ok(())
+    }
+
     /// Registers the catalogs in a session.
     pub async fn register(&self, context: &SessionContext) -> Result<()> {
         for (name, catalog) in &self.catalogs {
-            let provider = catalog.open(name).await.context(|| format!("catalog `{name}`"))?;
+            let provider = catalog.open(name).await?;
             context.register_catalog(name, Arc::new(provider));
         }
         Ok(())
@@ -160,45 +210,83 @@ fn user_directory(variable: &str, default: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
+    fn properties(config: &Config, catalog: &str) -> Vec<(String, String)> {
+        config.catalogs[catalog].properties().unwrap().into_iter().collect()
+    }
+
+    fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+        list.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    const LAKE: &str = r#"
+        [catalog.lake]
+        type = "filesystem"
+        warehouse = "/data"
+        "s3.endpoint" = "http://localhost"
+        [catalog.lake.s3]
+        path-style-access = true
+        retries = 3
+        "#;
+
     #[test]
     fn catalogs_and_their_properties() {
-        let config = Config::parse(
-            r#"
-            [catalog.lake]
-            type = "filesystem"
-            warehouse = "/data"
-            "s3.endpoint" = "http://localhost"
-            [catalog.lake.s3]
-            path-style-access = true
-            retries = 3
-            "#,
-        )
-        .unwrap();
-        let lake = &config.catalogs["lake"];
-        assert_eq!(lake.kind, "filesystem");
-        let properties: Vec<_> = lake.properties().unwrap().into_iter().collect();
+        let config = Config::parse(LAKE).unwrap();
         let want = [
             ("s3.endpoint", "http://localhost"),
             ("s3.path-style-access", "true"),
             ("s3.retries", "3"),
+            ("type", "filesystem"),
             ("warehouse", "/data"),
         ];
-        assert_eq!(properties, want.map(|(k, v)| (k.to_string(), v.to_string())));
+        assert_eq!(properties(&config, "lake"), pairs(&want));
+        assert!(!format!("{config:?}").contains("/data"));
+    }
+
+    #[test]
+    fn the_environment_goes_first() {
+        let mut config = Config::parse(LAKE).unwrap();
+        config.add_variables(pairs(&[
+            ("ICEFLOE_CATALOG__LAKE__WAREHOUSE", "s3://b/wh"),
+            ("ICEFLOE_CATALOG__LAKE__S3__PATH_STYLE_ACCESS", "false"),
+            ("ICEFLOE_CATALOG__LAKE__S3__ACCESS_KEY_ID", "k"),
+            ("ICEFLOE_CATALOG__MY_REST__URI", "http://localhost/"),
+            ("ICEFLOE_CATALOG__MY_REST__HEADER__X_Y", "z"),
+            ("ICEFLOE_CATALOG____URI", "x"),
+            ("ICEFLOE_CATALOG__LAKE", "x"),
+            ("ICEFLOE_CONFIG", "x"),
+            ("PATH", "x"),
+        ]));
+        let want = [
+            ("s3.access-key-id", "k"),
+            ("s3.endpoint", "http://localhost"),
+            ("s3.path-style-access", "false"),
+            ("s3.retries", "3"),
+            ("type", "filesystem"),
+            ("warehouse", "s3://b/wh"),
+        ];
+        assert_eq!(properties(&config, "lake"), pairs(&want));
+        let want = [("header.x-y", "z"), ("uri", "http://localhost/")];
+        assert_eq!(properties(&config, "my_rest"), pairs(&want));
+        assert_eq!(config.catalogs.len(), 2);
     }
 
     #[tokio::test]
     async fn errors_say_where() {
-        for (text, want) in [
-            ("\n[catalog.x]\nwarehouse = 1", "missing field `type`"),
-            ("\n\n[catalog", "line 3"),
-            ("[catalogue.x]\ntype = 'a'", "catalogue"),
-        ] {
+        for (text, want) in [("\n\n[catalog", "line 3"), ("[catalogue.x]\ntype = 'a'", "catalogue")] {
             let error = Config::parse(text).unwrap_err().to_string();
             assert!(error.contains(want), "{error}");
         }
-        let config = Config::parse("[catalog.x]\ntype = 'hive'").unwrap();
-        let error = config.register(&SessionContext::new()).await.unwrap_err();
-        assert!(error.to_string().contains("catalog `x`: unsupported: a catalog of type `hive`"), "{error}");
+        for (text, want) in [
+            ("[catalog.x]\nwarehouse = '/x'", "`type` is missing"),
+            ("[catalog.x]\ntype = 'hive'", "catalog `x`: unsupported: a catalog of type `hive`"),
+            ("[catalog.x]\ntype = 'filesystem'", "`warehouse`"),
+            ("[catalog.x]\ntype = 'filesystem'\nwarehouse = '/x'\nwarehose = 1", "`warehose`"),
+            ("[catalog.x]\ntype = 'memory'\nmax-staleness-ms = 'x'", "`max-staleness-ms`"),
+        ] {
+            let config = Config::parse(text).unwrap();
+            let error = config.register(&SessionContext::new()).await.unwrap_err().to_string();
+            assert!(error.contains(want), "{error}");
+        }
         let config = Config::parse("[catalog.x]\ntype = 'hive'\nlist = [1]").unwrap();
         let error = config.catalogs["x"].properties().unwrap_err().to_string();
         assert!(error.contains("property `list`"), "{error}");
@@ -208,13 +296,28 @@ mod tests {
     async fn a_file_system_is_a_catalog() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("db")).unwrap();
-        let lake = CatalogConfig { kind: "filesystem".into(), properties: BTreeMap::new() };
-        assert!(lake.open("lake").await.unwrap_err().to_string().contains("`warehouse`"));
-        let warehouse = toml::Value::String(directory.path().to_string_lossy().into_owned());
-        let lake = CatalogConfig { properties: [("warehouse".to_string(), warehouse)].into(), ..lake };
+        let text =
+            format!("[catalog.lake]\ntype = 'filesystem'\nwarehouse = '{}'", directory.path().display());
         let context = SessionContext::new();
-        Config { catalogs: [("lake".to_string(), lake)].into() }.register(&context).await.unwrap();
+        Config::parse(&text).unwrap().register(&context).await.unwrap();
         assert_eq!(context.catalog("lake").unwrap().schema_names(), ["db"]);
+    }
+
+    #[tokio::test]
+    async fn a_warehouse_is_a_catalog_that_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let warehouse = directory.path().join("w h/x");
+        for namespaces in [&[][..], &["db"]] {
+            let context = SessionContext::new();
+            let mut config = Config::default();
+            config.add_warehouse("ice", &warehouse).unwrap();
+            config.register(&context).await.unwrap();
+            assert_eq!(context.catalog("ice").unwrap().schema_names(), namespaces);
+            if namespaces.is_empty() {
+                context.sql("CREATE SCHEMA ice.db").await.unwrap();
+            }
+        }
+        assert!(warehouse.join("catalog.db").is_file());
     }
 
     #[test]

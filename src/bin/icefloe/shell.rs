@@ -76,7 +76,15 @@ impl Shell {
             session_state_builder().with_config(config).with_runtime_env(Arc::new(runtime.build()?)).build();
         // `SELECT … FROM 'file.parquet'`, as in DataFusion's shell.
         let context = SessionContext::new_with_state(state).enable_url_table();
-        Config::load(args.catalog_conf.as_deref())?.register(&context).await?;
+        let mut catalogs = Config::load(args.catalog_conf.as_deref())?;
+        catalogs.add_variables(unicode_variables());
+        if let Some(warehouse) = &args.warehouse {
+            catalogs.add_warehouse(&args.catalog_name, warehouse)?;
+        }
+        catalogs.register(&context).await?;
+        if let Some(catalog) = &args.catalog {
+            use_catalog(&context, catalog)?;
+        }
         let printing = Printing { format: args.format, maxrows: args.maxrows, quiet: args.quiet };
         Ok(Self { context, printing, interactive: false })
     }
@@ -127,6 +135,23 @@ impl Shell {
             }
         }
     }
+}
+
+/// The variables of the environment that are text.
+fn unicode_variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+/// Makes a catalog that of names without one.
+fn use_catalog(context: &SessionContext, catalog: &str) -> Result<()> {
+    if context.catalog(catalog).is_none() {
+        let known = context.catalog_names().join(", ");
+        return Err(plan_datafusion_err!("There is no catalog `{catalog}`; there are {known}"));
+    }
+    let state = context.state_ref();
+    state.write().config_mut().options_mut().catalog.default_catalog = catalog.to_string();
+    Ok(())
 }
 
 /// The session's settings: the environment's, and what a shell wants where that says nothing.

@@ -2,6 +2,8 @@
 //! of them can share one.
 
 mod database;
+#[cfg(test)]
+mod interchange_tests;
 mod tables;
 #[cfg(test)]
 mod tests;

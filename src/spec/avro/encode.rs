@@ -122,6 +122,11 @@ impl ContainerWriter {
         if self.block.len() >= BLOCK_LENGTH { self.end_block() } else { Ok(()) }
     }
 
+    /// The length of the file so far, in bytes; what is not compressed yet counts as it is.
+    pub(crate) fn length(&self) -> usize {
+        self.output.len().saturating_add(self.block.len())
+    }
+
     fn end_block(&mut self) -> Result<()> {
         if self.count == 0 {
             return Ok(());
