@@ -4,7 +4,10 @@
 
 mod support;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use std::path::Path;
+
+use criterion::{Criterion, criterion_group};
+use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use support::{Data, compare, queries, register, row_count, run};
 
 #[global_allocator]
@@ -19,10 +22,11 @@ fn deletes(c: &mut Criterion) {
         ("position_files_1_percent", 2, data.positions(100, 10)),
         ("equality_1_percent", 2, data.keys(5)),
     ];
+    let tables = cases.each_ref().map(|(name, version, files)| (*name, data.table(name, *version, files)));
     let context = runtime.block_on(async {
         let context = data.session().await;
-        for (name, version, files) in &cases {
-            register(&context, name, &data.table(name, *version, files)).await;
+        for (name, metadata) in &tables {
+            register(&context, name, metadata).await;
         }
         context
     });
@@ -51,7 +55,57 @@ fn deletes(c: &mut Criterion) {
             );
         }
     }
+    println!("\npeak memory of a process that scans, against one that scans the Parquet files");
+    if let Some(raw) = peak_memory(&data.dir.path().join("data")) {
+        for (name, metadata) in &tables {
+            if let Some(peak) = peak_memory(metadata) {
+                println!("{name:<30} {:5.2}  ({peak:.0} MB to {raw:.0} MB)", peak / raw);
+            }
+        }
+    }
+}
+
+/// Where the process that measures memory finds what it reads.
+const PEAK_OF: &str = "ICEFLOE_BENCH_PEAK_OF";
+
+/// The highest resident set of a process that only scans `source`, in megabytes.
+fn peak_memory(source: &Path) -> Option<f64> {
+    let program = std::env::current_exe().unwrap();
+    let output = std::process::Command::new(program).env(PEAK_OF, source).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().parse().ok()
+}
+
+/// Scans all columns of a directory of Parquet files or of a table, and prints the peak.
+fn scan_and_print_peak(source: &Path) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let context = SessionContext::new();
+        match source.is_dir() {
+            true => {
+                let files = source.to_str().unwrap();
+                context.register_parquet("t", files, ParquetReadOptions::default()).await.unwrap();
+            }
+            false => register(&context, "t", source).await,
+        }
+        for (_, sql) in queries("t") {
+            run(&context, &sql).await;
+        }
+        run(&context, "SELECT max(l_comment), max(l_partkey), max(l_suppkey), max(l_orderkey) FROM t").await;
+    });
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = peak.and_then(|peak| peak.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok());
+    if let Some(kilobytes) = kilobytes {
+        println!("{}", kilobytes / 1024.0);
+    }
 }
 
 criterion_group!(benches, deletes);
-criterion_main!(benches);
+
+fn main() {
+    if let Some(source) = std::env::var_os(PEAK_OF) {
+        return scan_and_print_peak(Path::new(&source));
+    }
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+}

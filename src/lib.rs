@@ -19,7 +19,7 @@ pub mod transaction;
 pub mod write;
 
 pub use error::{Error, ErrorKind, Result, ResultExt};
-pub use exec::METADATA_COLUMNS;
+pub use exec::{EqualityDeleteMemory, METADATA_COLUMNS};
 pub use metadata_table::{MetadataTable, MetadataTableKind};
 pub use provider::{IcebergTable, IcebergTableFactory};
 

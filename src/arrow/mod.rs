@@ -21,7 +21,5 @@ pub use variant::VARIANT_EXTENSION;
 
 pub(crate) use predicate::to_predicate;
 pub(crate) use schema::{to_arrow_field, variant_metadata};
-#[cfg(test)]
-pub(crate) use value::array_value;
-pub(crate) use value::{value_to_scalar, values_to_array};
+pub(crate) use value::{array_value, value_to_scalar, values_to_array};
 pub(crate) use variant::{VariantColumn, is_variant, read_variants, variant_type};

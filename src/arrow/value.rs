@@ -251,7 +251,6 @@ pub(crate) fn scalar_to_value(scalar: &ScalarValue, target: &PrimitiveType) -> O
 ///
 /// # Errors
 /// `DataInvalid` where there is no such row, or for a value that is not exactly one of `t`.
-#[cfg(test)]
 pub(crate) fn array_value(array: &dyn Array, row: usize, t: &PrimitiveType) -> Result<Option<Value>> {
     if row >= array.len() {
         return Err(Error::invalid(format!("row {row} of an array of {} rows", array.len())));

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
 use datafusion::physical_plan::metrics::Count;
+use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
@@ -18,7 +20,7 @@ use crate::spec::{ContentFile, FileFormat, Schema};
 use crate::table::Table;
 
 use super::field_ids::FieldResolution;
-use super::formats::{OpenedFile, open_avro, open_orc};
+use super::formats::{FileRows, OpenedFile, Piece, StoredFile, Wanted, open_avro, open_orc};
 use super::nested;
 use super::reader::ReaderFactory;
 
@@ -46,13 +48,14 @@ pub(crate) async fn open_file(
             let (_, store, path) = table.store(&file.file_path)?;
             let size = u64::try_from(file.file_size_in_bytes)
                 .map_err(|_| Error::invalid(format!("file_size_in_bytes is {}", file.file_size_in_bytes)))?;
-            let mapping = resolution.name_mapping.as_deref();
             bytes_scanned.add(usize::try_from(size).unwrap_or(usize::MAX));
+            let stored = StoredFile { store, path, size };
+            let schema = &resolution.schema;
+            let mapping = resolution.name_mapping.as_deref();
+            let wanted = Wanted { schema, mapping, columns, batch_size };
             match file.file_format {
-                FileFormat::Avro => {
-                    open_avro(store, path, size, &resolution.schema, mapping, columns, batch_size).await
-                }
-                _ => open_orc(store, path, size, &resolution.schema, mapping, columns, batch_size).await,
+                FileFormat::Avro => open_avro(stored, &wanted).await,
+                _ => open_orc(stored, &wanted).await,
             }
         }
     };
@@ -88,7 +91,16 @@ async fn open_parquet(
     let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
     let stream = builder.with_projection(mask).with_batch_size(batch_size).build().map_err(failed)?;
     let schema = Arc::clone(stream.schema());
-    Ok(OpenedFile { schema, batches: stream.map_err(failed).boxed() })
+    Ok(OpenedFile { schema, rows: Box::new(Batches(stream.map_err(failed).boxed())) })
+}
+
+struct Batches(BoxStream<'static, Result<RecordBatch>>);
+
+#[async_trait]
+impl FileRows for Batches {
+    async fn next(&mut self) -> Result<Option<Piece>> {
+        Ok(self.0.try_next().await?.map(Piece::Rows))
+    }
 }
 
 /// Reads all rows of a file as `resolution`'s schema: columns by field id, promoted, with
@@ -103,24 +115,49 @@ pub(crate) async fn read_file(
     bytes_scanned: Count,
     mut each: impl FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
-    let schema = &resolution.schema;
-    let target = Arc::new(to_arrow_schema(schema)?);
-    let columns = schema.fields().iter().map(|f| f.name.clone()).collect();
-    let opened = open_file(table, file, resolution, &columns, BATCH_SIZE, bytes_scanned).await?;
-    let mut batches = opened.batches;
-    let mut rows = 0i64;
+    let mut batches = read_rows(table, file, resolution, bytes_scanned).await?;
     while let Some(batch) = batches.next().await {
-        let read = batch.and_then(|batch| {
-            rows += batch.num_rows() as i64;
-            each(read_batch(&batch, schema, &target)?)
-        });
-        read.context(|| format!("file {}", file.file_path))?;
-    }
-    if rows != file.record_count {
-        let message = format!("the file holds {rows} rows, but its manifest says {}", file.record_count);
-        return Err(Error::invalid(message).context(format!("file {}", file.file_path)));
+        batch.and_then(&mut each).context(|| format!("file {}", file.file_path))?;
     }
     Ok(())
+}
+
+/// Like [`read_file`], as a stream, whose errors don't name the file.
+///
+/// # Errors
+/// As [`open_file`].
+pub(crate) async fn read_rows(
+    table: &Table,
+    file: &Arc<ContentFile>,
+    resolution: &FieldResolution,
+    bytes_scanned: Count,
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let schema = Arc::clone(&resolution.schema);
+    let target = Arc::new(to_arrow_schema(&schema)?);
+    let columns = schema.fields().iter().map(|f| f.name.clone()).collect();
+    let opened = open_file(table, file, resolution, &columns, BATCH_SIZE, bytes_scanned).await?;
+    let (promised, state) = (file.record_count, (opened.rows, 0u64));
+    let read = move |(mut pieces, mut rows): (Box<dyn FileRows>, u64)| {
+        let (schema, target) = (Arc::clone(&schema), Arc::clone(&target));
+        async move {
+            loop {
+                match pieces.next().await? {
+                    Some(Piece::Skipped(skipped)) => rows += skipped,
+                    Some(Piece::Rows(batch)) => {
+                        let batch = read_batch(&batch, &schema, &target)?;
+                        rows += batch.num_rows() as u64;
+                        return Ok(Some((batch, (pieces, rows))));
+                    }
+                    None if i64::try_from(rows).ok() == Some(promised) => return Ok(None),
+                    None => {
+                        let message = format!("the file holds {rows} rows, but its manifest says {promised}");
+                        return Err(Error::invalid(message));
+                    }
+                }
+            }
+        }
+    };
+    Ok(stream::try_unfold(state, read).boxed())
 }
 
 fn read_batch(batch: &RecordBatch, schema: &Schema, target: &SchemaRef) -> Result<RecordBatch> {

@@ -44,6 +44,12 @@ pub(crate) fn lineage_fields() -> [NestedField; 2] {
     ]
 }
 
+/// Whether it is one of [`lineage_fields`]. What files store of them is not what is read: rows of
+/// which nothing is stored inherit something.
+pub(crate) fn is_lineage(id: FieldId) -> bool {
+    matches!(id, ROW_ID_ID | LAST_UPDATED_SEQUENCE_NUMBER_ID)
+}
+
 /// The type of `_partition`: every partition field that any spec of the table has, by id, newest
 /// name first.
 pub(crate) fn unified_partition_type(table: &Table) -> Result<StructType> {

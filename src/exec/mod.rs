@@ -1,6 +1,7 @@
 //! The read side: a planned scan as one DataFusion plan node.
 
 mod adapter;
+mod anti_join;
 mod deletes;
 mod field_ids;
 mod files;
@@ -15,8 +16,11 @@ mod source;
 mod statistics;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
+pub use anti_join::EqualityDeleteMemory;
 pub use metadata_columns::METADATA_COLUMNS;
-pub(crate) use metadata_columns::{partition_tuple, unified_partition_type};
+pub(crate) use metadata_columns::{
+    LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID, is_lineage, lineage_fields, partition_tuple, unified_partition_type,
+};
 pub(crate) use scan::{ScanRequest, build_scan, provider_schema};

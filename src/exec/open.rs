@@ -7,23 +7,27 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use datafusion::common::config::ConfigOptions;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
-use datafusion::datasource::physical_plan::{FileScanConfigBuilder, FileSource};
+use datafusion::datasource::physical_plan::{FileScanConfigBuilder, FileSource, ParquetSource};
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::functions::core::file_row_index;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::ObjectStore;
 
-use crate::error::{Error, ResultExt};
+use crate::error::{Error, Result, ResultExt};
 use crate::spec::FileFormat;
 
 use super::adapter::AdapterFactory;
-use super::deletes::{EqualityFilter, row_selection};
+use super::deletes::{LiveRows, POSITION, Remainder, Removal};
 use super::rows::open_rows;
 use super::source::{ScanContext, ScanFile};
 use super::statistics::file_statistics;
@@ -32,6 +36,8 @@ use super::statistics::file_statistics;
 pub(crate) struct OpenFiles {
     /// The Parquet source with everything that the optimizer pushed into it.
     pub(crate) inner: Arc<dyn FileSource>,
+    /// A filter that the scan has promised to apply after decoding.
+    pub(crate) row_filter: Option<Arc<dyn PhysicalExpr>>,
     pub(crate) context: Arc<ScanContext>,
     pub(crate) object_store: Arc<dyn ObjectStore>,
     pub(crate) object_store_url: ObjectStoreUrl,
@@ -70,7 +76,7 @@ impl Morselizer for IcebergMorselizer {
         }
         let is_parquet = scan_file.task.data_file.file_format == FileFormat::Parquet;
         if is_parquet && scan_file.task.deletes.is_empty() {
-            return self.0.parquet(file, &scan_file, None);
+            return self.0.parquet(file, &scan_file, Removal::default());
         }
         Ok(Box::new(Loading { open: Arc::clone(&self.0), file, scan_file }))
     }
@@ -82,19 +88,20 @@ impl OpenFiles {
         &self,
         file: PartitionedFile,
         scan_file: &ScanFile,
-        equality: Option<EqualityFilter>,
+        removal: Removal,
     ) -> DfResult<Box<dyn MorselPlanner>> {
         let adapter = AdapterFactory {
             schema: Arc::clone(&self.context.resolution.schema),
             constants: Arc::clone(&scan_file.constants),
             position_column: self.position_column(),
         };
-        let source = match &equality {
-            None => Arc::clone(&self.inner),
-            Some(filter) => self.with_keys(filter)?,
+        let removes = !removal.is_empty() || self.row_filter.is_some();
+        let (source, remainder) = match removes {
+            false => (Arc::clone(&self.inner), None),
+            true => self.before_removal(removal)?,
         };
-        // Rows that equality deletes remove don't count for a limit.
-        let limit = if equality.is_some() { None } else { self.limit };
+        // Rows that are taken out after decoding don't count for a limit.
+        let limit = if removes { None } else { self.limit };
         let config = FileScanConfigBuilder::new(self.object_store_url.clone(), Arc::clone(&source))
             .with_limit(limit)
             .with_preserve_order(self.preserve_order)
@@ -104,33 +111,54 @@ impl OpenFiles {
             .create_morselizer(Arc::clone(&self.object_store), &config, self.partition)?
             .plan_file(file)?;
         let file = ReadFile {
-            filter: equality,
+            remainder,
             path: scan_file.task.data_file.file_path.clone(),
             table: self.context.table.name().to_owned(),
         };
         Ok(Box::new(ReadPlanner { planner, file: Arc::new(file) }))
     }
 
-    /// The Parquet source with the key columns after the columns that the query wants.
-    fn with_keys(&self, filter: &EqualityFilter) -> DfResult<Arc<dyn FileSource>> {
-        let mut exprs: Vec<ProjectionExpr> = self.projection();
+    /// The Parquet source with the columns that the query reads and those that the removal needs,
+    /// and what then becomes of its batches.
+    fn before_removal(&self, removal: Removal) -> DfResult<(Arc<dyn FileSource>, Option<Arc<Remainder>>)> {
         let schema = self.inner.table_schema().table_schema();
-        for name in filter.key_columns() {
-            let index = schema.index_of(&name)?;
-            exprs.push(ProjectionExpr { expr: Arc::new(Column::new(&name, index)), alias: key_alias(&name) });
+        let wanted = ProjectionExprs::new(self.projection());
+        let exprs = wanted.iter().map(|p| &p.expr).chain(&self.row_filter);
+        let mut names: Vec<String> = exprs.flat_map(collect_columns).map(|c| c.name().to_owned()).collect();
+        names.extend(removal.key_columns());
+        names.sort_unstable();
+        names.dedup();
+        let mut exprs = Vec::with_capacity(names.len() + 1);
+        for name in names {
+            let column = Column::new(&name, schema.index_of(&name)?);
+            exprs.push(ProjectionExpr { expr: Arc::new(column), alias: name });
         }
+        if removal.needs_positions() {
+            let options = Arc::new(ConfigOptions::default());
+            let position = ScalarFunctionExpr::try_new(file_row_index(), Vec::new(), schema, options)?;
+            exprs.push(ProjectionExpr { expr: Arc::new(position), alias: POSITION.to_owned() });
+        }
+        let decoded = ProjectionExprs::new(exprs);
+
+        let pushed = self.pushed()?;
         let mut source = self.context.parquet.clone();
-        let pushed = self
-            .inner
-            .downcast_ref::<datafusion::datasource::physical_plan::ParquetSource>()
-            .ok_or_else(|| Error::invalid("the scan's Parquet source was replaced"))?;
         source = source.with_table_parquet_options(pushed.table_parquet_options().clone());
         if let Some(predicate) = self.inner.filter() {
             source = source.with_predicate(predicate);
         }
-        let source = source.with_batch_size(self.batch_size);
-        let projected = source.try_pushdown_projection(&ProjectionExprs::new(exprs))?;
-        projected.ok_or_else(|| Error::invalid("the Parquet source takes no projection").into())
+        let source = source.with_batch_size(self.batch_size).try_pushdown_projection(&decoded)?;
+        let source = source.ok_or_else(|| Error::invalid("the Parquet source takes no projection"))?;
+        let decoded = decoded.project_schema(schema)?;
+        let output = wanted.project_schema(schema)?;
+        let filter = self.row_filter.clone();
+        let remainder =
+            Remainder::new(removal, filter, &wanted, &decoded, Arc::new(output), self.batch_size)?;
+        Ok((source, Some(Arc::new(remainder))))
+    }
+
+    fn pushed(&self) -> Result<&ParquetSource> {
+        let pushed = self.inner.downcast_ref::<ParquetSource>();
+        pushed.ok_or_else(|| Error::invalid("the scan's Parquet source was replaced"))
     }
 
     /// What the scan calls positions, if it has them: its only virtual column.
@@ -142,11 +170,6 @@ impl OpenFiles {
     pub(crate) fn projection(&self) -> Vec<ProjectionExpr> {
         self.inner.projection().map(|p| p.iter().cloned().collect()).unwrap_or_default()
     }
-}
-
-/// What a key column is called next to the columns that the query wants.
-pub(crate) fn key_alias(name: &str) -> String {
-    format!("\u{1}key_{name}")
 }
 
 /// A file whose deletes have to be loaded first, or that isn't Parquet.
@@ -163,20 +186,21 @@ impl MorselPlanner for Loading {
         Ok(Some(MorselPlan::new().with_pending_planner(async move {
             let task = Arc::clone(&scan_file.task);
             let in_file = || format!("deletes of file {}", task.data_file.file_path);
-            let positions = open.context.deletes.positions(&task).await.context(in_file)?;
-            let equality = open.context.deletes.equality(&task).await.context(in_file)?;
+            let deletes = &open.context.deletes;
+            let equality = deletes.equality(&task).await.context(in_file)?;
             if task.data_file.file_format != FileFormat::Parquet {
+                let positions = deletes.positions(&task).await.context(in_file)?;
                 let stream = open_rows(&open, &file, &scan_file, positions, equality).await?;
                 return Ok(Box::new(Ready(Some(Rows(stream)))) as Box<dyn MorselPlanner>);
             }
-            if let Some(positions) = positions.filter(|p| !p.is_empty()) {
-                let rows = u64::try_from(task.data_file.record_count)
-                    .map_err(|_| Error::invalid(format!("record_count is {}", task.data_file.record_count)))
-                    .context(in_file)?;
-                let selection = row_selection(&positions, rows).context(in_file)?;
+            let size = i64::try_from(file.object_meta.size).unwrap_or(i64::MAX);
+            let in_parts = file.range.as_ref().is_some_and(|range| range.start > 0 || range.end < size);
+            let live = deletes.live_rows(&task, in_parts).await.context(in_file)?;
+            if let Some(selection) = live.as_ref().and_then(LiveRows::long_runs) {
                 file = file.with_extension(ParquetRowSelection::new(selection));
             }
-            open.parquet(file, &scan_file, equality)
+            let removal = Removal { live, equality };
+            open.parquet(file, &scan_file, removal)
         })))
     }
 }
@@ -209,8 +233,8 @@ impl Morsel for Rows {
 /// What is done to whatever is read of a Parquet file.
 #[derive(Debug)]
 struct ReadFile {
-    /// Takes out rows whose keys were deleted.
-    filter: Option<EqualityFilter>,
+    /// Takes deleted rows out.
+    remainder: Option<Arc<Remainder>>,
     path: String,
     table: String,
 }
@@ -226,14 +250,6 @@ impl ReadFile {
             .context(format!("file {}", self.path))
             .context(format!("table {}", self.table))
             .into()
-    }
-
-    fn read(&self, batch: DfResult<RecordBatch>) -> DfResult<RecordBatch> {
-        let batch = batch.map_err(|e| self.placed(e))?;
-        match &self.filter {
-            None => Ok(batch),
-            Some(filter) => filter.apply(&batch).map_err(|e| self.placed(e.into())),
-        }
     }
 }
 
@@ -278,6 +294,11 @@ struct ReadMorsel {
 impl Morsel for ReadMorsel {
     fn into_stream(self: Box<Self>) -> BoxStream<'static, DfResult<RecordBatch>> {
         let ReadMorsel { morsel, file } = *self;
-        morsel.into_stream().map(move |batch| file.read(batch)).boxed()
+        let decoded = morsel.into_stream();
+        let rows = match &file.remainder {
+            None => decoded,
+            Some(remainder) => Arc::clone(remainder).of(decoded),
+        };
+        rows.map(move |batch| batch.map_err(|e| file.placed(e))).boxed()
     }
 }

@@ -8,28 +8,30 @@ use arrow::array::{
     ArrayRef, BooleanArray, BooleanBufferBuilder, Int64Array, RecordBatch, RecordBatchOptions,
 };
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{FieldRef, Schema as ArrowSchema, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Schema as ArrowSchema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::error::Result as DfResult;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::projection::ProjectionExpr;
-use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::expressions::{CastExpr, Column};
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::utils::{collect_columns, split_conjunction};
+use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use datafusion::physical_expr_adapter::{PhysicalExprAdapterFactory, replace_columns_with_literals};
+use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use datafusion::physical_plan::metrics::MetricBuilder;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 
-use crate::error::{Error, Result};
-use crate::spec::DeletionVector;
+use crate::error::{Error, Result, ResultExt};
+use crate::spec::{DeletionVector, FileFormat};
 
 use super::adapter::AdapterFactory;
 use super::deletes::EqualityFilter;
 use super::files::open_file;
-use super::open::{OpenFiles, key_alias};
-use super::source::ScanFile;
+use super::formats::{FileRows, Piece};
+use super::open::OpenFiles;
+use super::source::{ScanFile, is_logic};
 
 /// Opens a file and returns what the query wants of its rows.
 ///
@@ -47,24 +49,16 @@ pub(crate) async fn open_rows(
         return Ok(stream::empty().boxed());
     }
     let table_schema = open.inner.table_schema();
-    let mut projection = open.projection();
-    let output = Arc::new(ArrowSchema::new(
-        projection
-            .iter()
-            .map(|p| {
-                Ok(p.expr.return_field(table_schema.table_schema())?.as_ref().clone().with_name(&p.alias))
-            })
-            .collect::<DfResult<Vec<_>>>()?,
-    ));
-    let wanted = projection.len();
-    for name in equality.iter().flat_map(EqualityFilter::key_columns) {
-        let index = table_schema.table_schema().index_of(&name)?;
-        projection
-            .push(ProjectionExpr { expr: Arc::new(Column::new(&name, index)), alias: key_alias(&name) });
-    }
-    let predicate = open.inner.filter();
-    let exprs = projection.iter().map(|p| &p.expr).chain(predicate.iter());
-    let columns: HashSet<String> = exprs.flat_map(collect_columns).map(|c| c.name().to_owned()).collect();
+    let wanted = ProjectionExprs::new(open.projection());
+    let output = Arc::new(wanted.project_schema(table_schema.table_schema())?);
+    let keys = equality.iter().flat_map(EqualityFilter::key_columns);
+    let keys: Vec<Column> = keys
+        .map(|name| Ok(Column::new(&name, table_schema.table_schema().index_of(&name)?)))
+        .collect::<DfResult<_>>()?;
+    let predicate = all_filters(open);
+    let exprs = wanted.iter().map(|p| &p.expr).chain(predicate.iter());
+    let read = exprs.flat_map(collect_columns).chain(keys.iter().cloned());
+    let columns: HashSet<String> = read.map(|c| c.name().to_owned()).collect();
 
     let context = &open.context;
     let bytes = MetricBuilder::new(open.inner.metrics()).counter("bytes_scanned", open.partition);
@@ -89,36 +83,99 @@ pub(crate) async fn open_rows(
         .collect();
     let adapt =
         |expr: Arc<dyn PhysicalExpr>| adapter.rewrite(replace_columns_with_literals(expr, &constants)?);
-    let fields = projection
-        .iter()
-        .map(|p| Ok(p.expr.return_field(table_schema.table_schema())?.as_ref().clone().with_name(&p.alias)))
-        .collect::<DfResult<Vec<_>>>()?;
+    let mut rows = opened.rows;
+    if let Some(predicate) = &predicate
+        && data_file.file_format == FileFormat::Orc
+    {
+        let adapted: Vec<Arc<dyn PhysicalExpr>> = split_conjunction(predicate)
+            .into_iter()
+            .filter(|conjunct| keeps_order(conjunct, table_schema.table_schema()))
+            .map(|conjunct| adapt(Arc::clone(conjunct)))
+            .collect::<DfResult<_>>()?;
+        prune(open, rows.as_mut(), conjunction(adapted), &physical)
+            .await
+            .context(|| format!("file {}", data_file.file_path))?;
+    }
     let reader = RowReader {
         physical,
         has_positions: !table_schema.virtual_columns().is_empty(),
         predicate: predicate.map(&adapt).transpose()?,
-        exprs: projection.into_iter().map(|p| adapt(p.expr)).collect::<DfResult<_>>()?,
-        schema: Arc::new(ArrowSchema::new(fields)),
+        exprs: wanted.iter().map(|p| adapt(Arc::clone(&p.expr))).collect::<DfResult<_>>()?,
         output,
-        wanted,
+        keys: keys
+            .into_iter()
+            .map(|c| Ok((c.name().to_owned(), adapt(Arc::new(c))?)))
+            .collect::<DfResult<_>>()?,
         positions,
         equality,
         next: 0,
         rows: data_file.record_count,
         file_path: data_file.file_path.clone(),
     };
-    Ok(stream::try_unfold((reader, opened.batches), |(mut reader, mut batches)| async move {
-        while let Some(batch) = batches.next().await {
-            let batch = batch.map_err(|e| e.context(format!("file {}", reader.file_path)))?;
-            let batch = reader.read(batch)?;
-            if batch.num_rows() > 0 {
-                return Ok(Some((batch, (reader, batches))));
+    Ok(stream::try_unfold((reader, rows), |(mut reader, mut rows)| async move {
+        while let Some(piece) = rows.next().await.context(|| format!("file {}", reader.file_path))? {
+            match piece {
+                Piece::Skipped(skipped) => reader.next += skipped,
+                Piece::Rows(batch) => {
+                    let batch = reader.read(batch)?;
+                    if batch.num_rows() > 0 {
+                        return Ok(Some((batch, (reader, rows))));
+                    }
+                }
             }
         }
         reader.finish()?;
         Ok(None)
     })
     .boxed())
+}
+
+/// All filters that rows have to pass: besides those in the Parquet source, there are those that
+/// this takes for impossible, as of positions, but that the scan has promised.
+fn all_filters(open: &OpenFiles) -> Option<Arc<dyn PhysicalExpr>> {
+    let pushed = open.inner.filter();
+    let mut all: Vec<&Arc<dyn PhysicalExpr>> = pushed.iter().flat_map(split_conjunction).collect();
+    for promised in open.row_filter.iter().flat_map(split_conjunction) {
+        if !all.contains(&promised) {
+            all.push(promised);
+        }
+    }
+    (!all.is_empty()).then(|| conjunction(all.into_iter().cloned()))
+}
+
+/// Whether a file may be pruned by an expression: of casts, DataFusion takes all to keep the order
+/// of values, while one of timestamps to times does not.
+fn keeps_order(expr: &Arc<dyn PhysicalExpr>, schema: &ArrowSchema) -> bool {
+    let is_known = match expr.downcast_ref::<CastExpr>() {
+        Some(cast) => cast.expr().data_type(schema).is_ok_and(|from| is_ordered(&from, cast.cast_type())),
+        None => is_logic(expr),
+    };
+    is_known && expr.children().into_iter().all(|child| keeps_order(child, schema))
+}
+
+/// Whether of two values the one that is no greater is so after a cast, too.
+fn is_ordered(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Date32, Timestamp};
+    match (from, to) {
+        (Date32, Timestamp(..)) | (Timestamp(_, None), Timestamp(_, None) | Date32) => true,
+        (Timestamp(_, Some(_)), Timestamp(_, Some(_))) => true,
+        _ => from.is_numeric() && to.is_numeric() || from.is_string() && to.is_string(),
+    }
+}
+
+/// Has the file pass over stripes in which the predicate, over its columns, holds for no row.
+async fn prune(
+    open: &OpenFiles,
+    rows: &mut dyn FileRows,
+    predicate: Arc<dyn PhysicalExpr>,
+    physical: &SchemaRef,
+) -> Result<()> {
+    let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(physical));
+    if let Some(filter) = builder.build(predicate) {
+        let pruned = MetricBuilder::new(open.inner.metrics()).counter("orc_stripes_pruned", open.partition);
+        pruned.add(rows.prune(&filter).await?);
+    }
+    Ok(())
 }
 
 fn with_fields<'a>(schema: &'a SchemaRef, extra: impl Iterator<Item = &'a FieldRef>) -> SchemaRef {
@@ -132,11 +189,10 @@ struct RowReader {
     has_positions: bool,
     predicate: Option<Arc<dyn PhysicalExpr>>,
     exprs: Vec<Arc<dyn PhysicalExpr>>,
-    /// What the expressions give: what is wanted, then the key columns.
-    schema: SchemaRef,
-    /// What is wanted.
+    /// What the expressions give.
     output: SchemaRef,
-    wanted: usize,
+    /// What equality deletes compare.
+    keys: Vec<(String, Arc<dyn PhysicalExpr>)>,
     positions: Option<DeletionVector>,
     equality: Option<EqualityFilter>,
     /// The position of the next row.
@@ -172,17 +228,22 @@ impl RowReader {
             let matches = predicate.evaluate(&batch)?.into_array(batch.num_rows())?;
             batch = filter_record_batch(&batch, as_boolean_array(&matches)?)?;
         }
+        if let Some(equality) = &self.equality {
+            let keys: Vec<(&str, ArrayRef)> = self
+                .keys
+                .iter()
+                .map(|(name, key)| Ok((name.as_str(), key.evaluate(&batch)?.into_array(batch.num_rows())?)))
+                .collect::<DfResult<_>>()?;
+            if let Some(live) = equality.live(&RecordBatch::try_from_iter(keys)?)? {
+                batch = filter_record_batch(&batch, &BooleanArray::new(live, None))?;
+            }
+        }
         let mut values = Vec::with_capacity(self.exprs.len());
         for expr in &self.exprs {
             values.push(expr.evaluate(&batch)?.into_array(batch.num_rows())?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), values, &options)?;
-        match &self.equality {
-            Some(equality) => Ok(equality.apply(&batch)?),
-            None if self.wanted == batch.num_columns() => Ok(batch.with_schema(Arc::clone(&self.output))?),
-            None => Err(Error::invalid("a scan has columns that nobody wants").into()),
-        }
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.output), values, &options)?)
     }
 
     fn finish(&self) -> Result<()> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::compute::SortOptions;
-use arrow::datatypes::{FieldRef, Schema as ArrowSchema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema as ArrowSchema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::ScalarValue;
 use datafusion::common::config::TableParquetOptions;
@@ -31,6 +31,7 @@ use crate::spec::{
 use crate::table::Table;
 
 use super::adapter::FileConstants;
+use super::anti_join::{LargeKeys, scope};
 use super::deletes::DeleteLoader;
 use super::field_ids::FieldResolution;
 use super::metadata_columns::{
@@ -40,6 +41,11 @@ use super::metadata_columns::{
 use super::reader::ReaderFactory;
 use super::source::{IcebergSource, ScanContext, ScanFile};
 use super::statistics::{file_statistics, scan_statistics};
+
+/// The data sequence number of the row's file; only anti-joins read it.
+pub(crate) const SEQUENCE_NUMBER: &str = "\u{1}sequence_number";
+/// The spec and the partition tuple of the row's file as text; only anti-joins read it.
+pub(crate) const SCOPE: &str = "\u{1}scope";
 
 /// The property with a table's name mapping (spec, "Name Mapping Serialization").
 const NAME_MAPPING_PROPERTY: &str = "schema.name-mapping.default";
@@ -53,6 +59,7 @@ const OWN_POS: &str = "\u{1}pos";
 const EAGER_STATISTICS: usize = 100_000;
 
 /// Everything that a scan reads and how.
+#[derive(Clone)]
 pub(crate) struct ScanRequest<'a> {
     pub(crate) table: &'a Table,
     pub(crate) snapshot_id: Option<SnapshotId>,
@@ -79,11 +86,32 @@ pub(crate) fn build_scan(
     plan: ScanPlan,
     session: &dyn Session,
 ) -> Result<Arc<dyn ExecutionPlan>> {
+    match LargeKeys::find(request, &plan, session)? {
+        Some(keys) => keys.scan(request, plan, session),
+        None => scan_files(request, plan, Vec::new(), session),
+    }
+}
+
+/// Builds the node that reads the files of `plan` with the deletes of its tasks applied; `extra` are
+/// columns for deletes that are applied above it.
+pub(super) fn scan_files(
+    request: &ScanRequest<'_>,
+    plan: ScanPlan,
+    extra: Vec<NestedField>,
+    session: &dyn Session,
+) -> Result<Arc<dyn ExecutionPlan>> {
     let tasks = within_limit(plan.tasks, request.limit);
     let delete_bytes = Count::new();
     let memory = &session.runtime_env().memory_pool;
     let deletes = DeleteLoader::new(request.table, &request.schema, &tasks, memory, delete_bytes)?;
-    let layout = Layout::new(request, deletes.dropped_columns())?;
+    let has_deletes = tasks.iter().any(|task| !task.deletes.is_empty());
+    let mut dropped = deletes.dropped_columns();
+    for column in extra {
+        if !dropped.iter().any(|c| c.id == column.id) {
+            dropped.push(column);
+        }
+    }
+    let layout = Layout::new(request, dropped)?;
 
     let columns = layout.statistics_columns(request);
     let statistics = {
@@ -120,6 +148,7 @@ pub(crate) fn build_scan(
         resolution,
         columns,
         deletes,
+        has_deletes,
         parquet: parquet.clone(),
         description: describe(request, &plan.residuals, &plan.counters, &files),
     });
@@ -170,11 +199,17 @@ impl Layout {
         let schema = Arc::new(Schema::new(request.schema.schema_id, fields, Vec::new())?);
         let file_schema = Arc::new(to_arrow_schema(&schema)?);
 
-        let constants: Vec<&'static str> =
-            [FILE, SPEC_ID, PARTITION].into_iter().filter(|name| wanted(name)).collect();
+        let constants: Vec<&'static str> = [FILE, SPEC_ID, PARTITION, SEQUENCE_NUMBER, SCOPE]
+            .into_iter()
+            .filter(|name| wanted(name))
+            .collect();
         let mut constant_fields: Vec<FieldRef> = Vec::new();
         for name in &constants {
-            constant_fields.extend(metadata_field(name, &unified)?);
+            match *name {
+                SEQUENCE_NUMBER => constant_fields.push(Arc::new(Field::new(*name, DataType::Int64, false))),
+                SCOPE => constant_fields.push(Arc::new(Field::new(*name, DataType::Utf8, false))),
+                name => constant_fields.extend(metadata_field(name, &unified)?),
+            }
         }
         let mut virtual_fields: Vec<FieldRef> = Vec::new();
         if let (true, Some(field)) = (wanted(POS) || wanted(ROW_ID), metadata_field(POS, &unified)?) {
@@ -231,6 +266,8 @@ impl Layout {
             partitioned.partition_values.push(match *name {
                 FILE => ScalarValue::Utf8View(Some(file.file_path.clone())),
                 SPEC_ID => ScalarValue::Int32(Some(file.spec_id.0)),
+                SEQUENCE_NUMBER => ScalarValue::Int64(Some(task.sequence_number.0)),
+                SCOPE => ScalarValue::Utf8(Some(scope(file))),
                 _ => partition_value(file, metadata, &self.unified)?,
             });
         }

@@ -11,9 +11,15 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileOpener, FileScanConfig, FileSource, ParquetSource};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
+};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{
+    EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr, conjunction,
+};
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, SortOrderPushdownResult};
@@ -57,6 +63,8 @@ pub(crate) struct ScanContext {
     /// The columns that the query reads, as indices into the schema.
     pub(crate) columns: Vec<usize>,
     pub(crate) deletes: DeleteLoader,
+    /// Whether rows of any file are deleted.
+    pub(crate) has_deletes: bool,
     /// The Parquet source as it was made, with all columns.
     pub(crate) parquet: ParquetSource,
     /// Table, snapshot, schema, filter and pruning, as `EXPLAIN` shows them.
@@ -67,13 +75,16 @@ pub(crate) struct ScanContext {
 #[derive(Clone)]
 pub(crate) struct IcebergSource {
     inner: Arc<dyn FileSource>,
+    /// What the scan has promised to apply after decoding: deleted rows are taken out there, and
+    /// with the same mask it costs nothing more.
+    row_filter: Option<Arc<dyn PhysicalExpr>>,
     batch_size: Option<usize>,
     context: Arc<ScanContext>,
 }
 
 impl IcebergSource {
     pub(crate) fn new(inner: ParquetSource, context: Arc<ScanContext>) -> Self {
-        Self { inner: Arc::new(inner), batch_size: None, context }
+        Self { inner: Arc::new(inner), row_filter: None, batch_size: None, context }
     }
 
     fn wrap(&self, inner: Arc<dyn FileSource>) -> Arc<dyn FileSource> {
@@ -84,7 +95,13 @@ impl IcebergSource {
     /// drops conjuncts that it can't evaluate for a file after having promised them: of nested
     /// columns, which a file may have in another shape, and of row lineage columns, which are
     /// made of the row's position.
-    fn is_row_filter(&self, filter: &Arc<dyn PhysicalExpr>) -> bool {
+    ///
+    /// Where rows are deleted after decoding, a row filter sees them too, so it must not be one that
+    /// fails on some values.
+    fn is_row_filter(&self, filter: &Arc<dyn PhysicalExpr>, pushdown: bool) -> bool {
+        if pushdown && self.context.has_deletes && can_fail(filter) {
+            return false;
+        }
         let schema = self.inner.table_schema().table_schema();
         let lineage = lineage_fields();
         collect_columns(filter).iter().all(|column| {
@@ -94,6 +111,36 @@ impl IcebergSource {
                     .is_ok_and(|f| !f.data_type().is_nested() && !matches!(f.data_type(), DataType::Null))
         })
     }
+}
+
+/// Whether an expression may be an error for some values: anything but comparisons and logic.
+fn can_fail(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    !is_logic(expr) || expr.children().into_iter().any(can_fail)
+}
+
+/// Whether an expression, but for what it is made of, is a comparison, logic, or a value.
+pub(super) fn is_logic(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    use Operator::{And, Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq, Or};
+    match expr.downcast_ref::<BinaryExpr>() {
+        Some(binary) => matches!(
+            binary.op(),
+            Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom | And | Or
+        ),
+        None => {
+            expr.is::<Column>()
+                || expr.is::<Literal>()
+                || expr.is::<NotExpr>()
+                || expr.is::<IsNullExpr>()
+                || expr.is::<IsNotNullExpr>()
+                || expr.is::<InListExpr>()
+                || expr.is::<DynamicFilterPhysicalExpr>()
+        }
+    }
+}
+
+/// Whether an expression is what it is: dynamic filters become others while the query runs.
+fn is_fixed(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    !expr.is::<DynamicFilterPhysicalExpr>() && expr.children().into_iter().all(is_fixed)
 }
 
 impl fmt::Debug for IcebergSource {
@@ -120,6 +167,7 @@ impl FileSource for IcebergSource {
     ) -> DfResult<Box<dyn Morselizer>> {
         Ok(Box::new(IcebergMorselizer::new(OpenFiles {
             inner: Arc::clone(&self.inner),
+            row_filter: self.row_filter.clone(),
             context: Arc::clone(&self.context),
             object_store,
             object_store_url: config.object_store_url.clone(),
@@ -136,11 +184,12 @@ impl FileSource for IcebergSource {
 
     fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
         let inner = self.inner.with_batch_size(batch_size);
-        Arc::new(Self { inner, batch_size: Some(batch_size), context: Arc::clone(&self.context) })
+        Arc::new(Self { inner, batch_size: Some(batch_size), ..self.clone() })
     }
 
     fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
-        self.inner.filter()
+        // That there is one is what makes statistics inexact.
+        self.inner.filter().or_else(|| self.row_filter.clone())
     }
 
     fn projection(&self) -> Option<&ProjectionExprs> {
@@ -174,15 +223,26 @@ impl FileSource for IcebergSource {
     ) -> DfResult<FilterPushdownPropagation<Arc<dyn FileSource>>> {
         // What can't be promised is withheld altogether: one filter that it can't build makes the
         // Parquet source forget all of them.
-        let promised: Vec<bool> = filters.iter().map(|f| self.is_row_filter(f)).collect();
-        let passed = filters.into_iter().zip(&promised).filter(|(_, p)| **p).map(|(f, _)| f).collect();
+        let pushdown = config.execution.parquet.pushdown_filters;
+        let promised: Vec<bool> = filters.iter().map(|f| self.is_row_filter(f, pushdown)).collect();
+        let passed = filters.iter().zip(&promised).filter(|(_, p)| **p).map(|(f, _)| Arc::clone(f)).collect();
         let mut result = self.inner.try_pushdown_filters(passed, config)?;
+        let Some(inner) = result.updated_node.take() else {
+            result.filters = vec![PushedDown::No; filters.len()];
+            return Ok(result);
+        };
+        let mut source = Self { inner, ..self.clone() };
         let mut answers = std::mem::take(&mut result.filters).into_iter();
-        result.filters = promised
-            .iter()
-            .map(|p| if *p { answers.next().unwrap_or(PushedDown::No) } else { PushedDown::No })
-            .collect();
-        result.updated_node = result.updated_node.map(|inner| self.wrap(inner));
+        for (filter, promised) in filters.into_iter().zip(promised) {
+            let answer = if promised { answers.next().unwrap_or(PushedDown::No) } else { PushedDown::No };
+            let ours =
+                promised && !pushdown && self.context.has_deletes && is_fixed(&filter) && !can_fail(&filter);
+            if ours {
+                source.row_filter = Some(conjunction(source.row_filter.into_iter().chain([filter])));
+            }
+            result.filters.push(if ours { PushedDown::Yes } else { answer });
+        }
+        result.updated_node = Some(Arc::new(source));
         Ok(result)
     }
 

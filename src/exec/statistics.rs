@@ -9,6 +9,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 
+use super::metadata_columns::is_lineage;
 use crate::arrow::value_to_scalar;
 use crate::spec::{FileFormat, FileScanTask, NestedField, PrimitiveType, Schema, Type, Value};
 
@@ -47,6 +48,10 @@ fn column_statistics(
     let Type::Primitive(primitive) = &field.field_type else {
         return statistics;
     };
+    // Some writers have metrics of what is stored.
+    if is_lineage(field.id) {
+        return statistics;
+    }
     let metrics = &task.data_file.metrics;
     // A column that the file lacks has no metrics, but may have a default: nothing is known.
     // With deletes even exact numbers are only bounds of what is left.

@@ -71,6 +71,28 @@ impl DeletionVector {
         positions.take_while(move |p| *p < range.end)
     }
 
+    /// Clears the bit of each position, the lowest bit of the first word being position 0.
+    pub(crate) fn clear_in(&self, words: &mut [u64]) {
+        let mut buffer = [0; 1024];
+        for (high, bitmap) in self.positions.bitmaps() {
+            let Ok(first) = usize::try_from(u64::from(high) << 26) else { return };
+            let Some(words) = words.get_mut(first..) else { return };
+            let mut positions = bitmap.iter();
+            loop {
+                let some = positions.next_many(&mut buffer);
+                for position in some.iter() {
+                    // What lies beyond is no row.
+                    if let Some(word) = words.get_mut((position / 64) as usize) {
+                        *word &= !(1 << (position % 64));
+                    }
+                }
+                if some.len() < 1024 {
+                    break;
+                }
+            }
+        }
+    }
+
     /// How many positions lie in a range.
     pub fn count_range(&self, range: Range<u64>) -> u64 {
         self.positions.range_cardinality(range)
@@ -290,6 +312,16 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn bits_are_positions(a in positions(), words in 0..4000_usize) {
+            let mut bits = vec![u64::MAX; words];
+            vector(a.iter().copied()).clear_in(&mut bits);
+            let cleared: BTreeSet<u64> = (0..words as u64 * 64)
+                .filter(|p| bits[(p / 64) as usize] >> (p % 64) & 1 == 0)
+                .collect();
+            prop_assert_eq!(cleared, a.range(..words as u64 * 64).copied().collect::<BTreeSet<u64>>());
+        }
 
         #[test]
         fn a_vector_is_a_set(a in positions(), b in positions(), start in 0..200_000_u64, n in 0..50_000_u64) {

@@ -85,5 +85,6 @@ pub use table_update::{LAST_ADDED, TableUpdate};
 pub use transform::Transform;
 pub use types::{ListType, MAX_DECIMAL_PRECISION, MapType, NestedField, PrimitiveType, StructType, Type};
 pub use value::Value;
+pub(crate) use value_json::parse_decimal;
 pub use view_metadata::{ViewLogEntry, ViewMetadata, ViewRepresentation, ViewVersion};
 pub use view_versions::ViewDefinition;

@@ -134,7 +134,7 @@ fn read_double(json: &Json) -> Option<f64> {
 
 /// Parses a plain or scientific decimal into the unscaled value at `scale`; `None` if it has
 /// digits beyond it or more than `precision` digits.
-fn parse_decimal(text: &str, precision: u32, scale: u32) -> Option<i128> {
+pub(crate) fn parse_decimal(text: &str, precision: u32, scale: u32) -> Option<i128> {
     let (negative, rest) = match text.as_bytes().first()? {
         b'-' => (true, text.get(1..)?),
         b'+' => (false, text.get(1..)?),

@@ -8,6 +8,7 @@ mod properties;
 mod signing;
 mod stores;
 mod tree;
+mod upload;
 mod vended;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt
 pub(crate) use location::split_scheme;
 pub use location::{Location, StoreKey, StoreKind};
 pub use properties::StorageProperties;
+pub(crate) use upload::Upload;
 #[cfg(feature = "catalog-rest")]
 pub(crate) use vended::expires_at;
 pub use vended::{CredentialSource, PrefixCredentials, SignedRequest, UnsignedRequest};

@@ -9,6 +9,7 @@ mod commit_status;
 mod conflict_checks;
 mod create;
 mod delete_files;
+mod evolution;
 mod live_files;
 mod manifest_files;
 mod manifest_filter;
@@ -32,6 +33,11 @@ pub use action::Action;
 pub use append::Append;
 pub use commit::commit_all;
 pub use delete_files::DeleteFiles;
+pub use evolution::{
+    CherryPick, CleanupLevel, ExpireSnapshots, ManageSnapshots, NewColumn, ReplaceSortOrder, UpdateLocation,
+    UpdatePartitionStatistics, UpdateProperties, UpdateSchema, UpdateSpec, UpdateStatistics,
+    UpgradeFormatVersion,
+};
 pub use overwrite::Overwrite;
 pub use replace_partitions::ReplacePartitions;
 pub use rewrite_files::RewriteFiles;

@@ -1,1 +1,27 @@
 //! Data and delete files, written with everything that readers prune by.
+//!
+//! [`DataFileWriter`] takes rows of a table and gives back what a manifest says of the files that it
+//! wrote; delete files are written beside it. All of them are Parquet, but deletion vectors. Nothing
+//! here commits.
+
+mod bounds;
+mod columns;
+mod counts;
+mod data_files;
+mod deletion_vectors;
+mod equality_deletes;
+mod fanout;
+mod location;
+mod parquet_file;
+mod parquet_schema;
+mod partition;
+mod position_deletes;
+mod rolling;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use data_files::{DataFileWriter, LAST_UPDATED_COLUMN, ROW_ID_COLUMN, WriteOptions};
+pub use deletion_vectors::DeletionVectorWriter;
+pub use equality_deletes::EqualityDeleteWriter;
+pub use position_deletes::PositionDeleteWriter;

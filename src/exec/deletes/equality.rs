@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch};
-use arrow::compute::filter_record_batch;
-use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema as ArrowSchema};
-use arrow::row::{RowConverter, SortField};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::DataType;
+use arrow::row::{Row, RowConverter, SortField};
 use datafusion::common::HashMap;
 
 use crate::arrow::to_arrow_field;
 use crate::error::{Error, Result};
 use crate::spec::{FieldId, NestedField, Schema, SchemaId, SequenceNumber, StructType, TableMetadata, Type};
+
+use super::probe::IntegerKeys;
 
 /// The columns of a key, in delete files and in the scan.
 #[derive(Debug)]
@@ -82,6 +84,25 @@ impl KeySchema {
         &self.schema
     }
 
+    /// The names of the key's columns, if all of them are columns of the table themselves.
+    pub(crate) fn flat_columns(&self) -> Option<Vec<&str>> {
+        self.paths
+            .iter()
+            .map(|path| match path.as_slice() {
+                [name] => Some(name.as_str()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Bytes that a key takes in a set, roughly, where its texts take no more than in their file.
+    pub(crate) fn bytes_a_key(&self) -> u64 {
+        match self.types.as_slice() {
+            [one] if IntegerKeys::takes(one) => 36,
+            types => 48 + 9 * types.len() as u64,
+        }
+    }
+
     /// Columns that the scan has to read although its schema lacks them.
     pub(crate) fn dropped_columns(&self) -> &[NestedField] {
         &self.dropped
@@ -147,21 +168,19 @@ pub(crate) struct KeySet {
     keys: Keys,
 }
 
-/// The sequence number is the newest of the files that hold the key.
 #[derive(Debug)]
 enum Keys {
     /// One integer.
-    Integer { values: HashMap<i64, i64>, null: Option<i64> },
-    /// Anything else, as Arrow's row format: nulls are equal, floats are equal by their bits.
+    Integer(IntegerKeys),
+    /// Anything else, as Arrow's row format: nulls are equal, floats are equal by their bits. The
+    /// sequence number is the newest of the files that hold the key.
     Rows { converter: RowConverter, values: HashMap<Box<[u8]>, i64>, bytes: usize },
 }
 
 impl KeySet {
     pub(crate) fn new(schema: Arc<KeySchema>) -> Result<Self> {
         let keys = match schema.types.as_slice() {
-            [DataType::Int32 | DataType::Int64 | DataType::Date32 | DataType::Timestamp(..)] => {
-                Keys::Integer { values: HashMap::new(), null: None }
-            }
+            [one] if IntegerKeys::takes(one) => Keys::Integer(IntegerKeys::default()),
             types => {
                 let fields = types.iter().cloned().map(SortField::new).collect();
                 let converter = RowConverter::new(fields)
@@ -175,7 +194,7 @@ impl KeySet {
     /// Bytes held.
     pub(crate) fn memory(&self) -> usize {
         match &self.keys {
-            Keys::Integer { values, .. } => values.capacity() * 17,
+            Keys::Integer(keys) => keys.memory(),
             Keys::Rows { values, bytes, .. } => values.capacity() * 25 + bytes,
         }
     }
@@ -185,18 +204,7 @@ impl KeySet {
         let columns = self.schema.keys(batch)?;
         let number = number.0;
         match &mut self.keys {
-            Keys::Integer { values, null } => {
-                let column = integers(&columns)?;
-                let column = column.as_primitive::<Int64Type>();
-                for row in 0..column.len() {
-                    if column.is_null(row) {
-                        *null = (*null).max(Some(number));
-                    } else {
-                        let newest = values.entry(column.value(row)).or_insert(number);
-                        *newest = (*newest).max(number);
-                    }
-                }
-            }
+            Keys::Integer(keys) => keys.insert(only(&columns)?, number)?,
             Keys::Rows { converter, values, bytes } => {
                 let rows = converter.convert_columns(&columns).map_err(unreadable)?;
                 for row in &rows {
@@ -214,42 +222,25 @@ impl KeySet {
         Ok(())
     }
 
-    /// Clears the rows of `kept` whose key was deleted after `number`; says whether any was.
-    fn remove(&self, batch: &RecordBatch, number: i64, kept: &mut [bool]) -> Result<bool> {
+    /// To be called when all keys are there, and before any look-up.
+    pub(crate) fn finish(&mut self) {
+        if let Keys::Integer(keys) = &mut self.keys {
+            keys.finish();
+        }
+    }
+
+    /// Which rows of a batch have a key that was not deleted after `number`; `None`: all.
+    fn live(&self, batch: &RecordBatch, number: i64) -> Result<Option<BooleanBuffer>> {
         let columns = self.schema.keys(batch)?;
-        let mut any = false;
-        let mut remove = |row: usize, newest: Option<i64>| {
-            if newest.is_some_and(|newest| newest > number) {
-                kept[row] = false;
-                any = true;
-            }
-        };
         match &self.keys {
-            Keys::Integer { values, null } => {
-                let column = integers(&columns)?;
-                let column = column.as_primitive::<Int64Type>();
-                if column.null_count() == 0 {
-                    for (row, value) in column.values().iter().enumerate() {
-                        remove(row, values.get(value).copied());
-                    }
-                } else {
-                    for row in 0..column.len() {
-                        let newest = match column.is_null(row) {
-                            true => *null,
-                            false => values.get(&column.value(row)).copied(),
-                        };
-                        remove(row, newest);
-                    }
-                }
-            }
+            Keys::Integer(keys) => keys.live(only(&columns)?, number),
             Keys::Rows { converter, values, .. } => {
                 let rows = converter.convert_columns(&columns).map_err(unreadable)?;
-                for (row, key) in rows.iter().enumerate() {
-                    remove(row, values.get(key.as_ref()).copied());
-                }
+                let is_live = |row: Row<'_>| values.get(row.as_ref()).is_none_or(|newest| *newest <= number);
+                let live: BooleanBuffer = rows.iter().map(is_live).collect();
+                Ok((live.count_set_bits() < live.len()).then_some(live))
             }
         }
-        Ok(any)
     }
 }
 
@@ -257,19 +248,10 @@ fn unreadable(e: arrow::error::ArrowError) -> Error {
     Error::invalid("a key can't be read").with_source(e)
 }
 
-/// The only key column, as 64-bit integers.
-fn integers(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let [column] = columns else {
-        return Err(Error::invalid("a key of one column has several"));
-    };
-    let as_long = |array: &ArrayRef| arrow::compute::cast(array, &DataType::Int64).map_err(unreadable);
-    match column.data_type() {
-        DataType::Int64 => Ok(Arc::clone(column)),
-        DataType::Date32 => as_long(
-            &(Arc::new(column.as_primitive::<arrow::datatypes::Date32Type>().reinterpret_cast::<Int32Type>())
-                as ArrayRef),
-        ),
-        _ => as_long(column),
+fn only(columns: &[ArrayRef]) -> Result<&ArrayRef> {
+    match columns {
+        [column] => Ok(column),
+        _ => Err(Error::invalid("a key of one column has several")),
     }
 }
 
@@ -286,7 +268,7 @@ impl EqualityFilter {
         Self { sets, number: number.0 }
     }
 
-    /// The names of the key columns that [`EqualityFilter::apply`] needs.
+    /// The names of the key columns that [`EqualityFilter::live`] needs.
     pub(crate) fn key_columns(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.sets.iter().flat_map(|s| s.schema.schema().fields()).map(|f| f.name.clone()).collect();
@@ -295,32 +277,23 @@ impl EqualityFilter {
         names
     }
 
-    /// The rows of a batch that are left, without the key columns, which are the last ones.
+    /// Which rows of a batch that has the key columns are left; `None`: all.
     ///
     /// # Errors
     /// `DataInvalid` where a key column is missing or has another type.
-    pub(crate) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let names = self.key_columns();
-        let failed = |e| Error::invalid("deleted rows can't be taken out").with_source(e);
-        let wanted = batch.num_columns().saturating_sub(names.len());
-        let rows = batch.num_rows();
-        let keys = (wanted..batch.num_columns()).zip(&names).map(|(i, name)| {
-            let column = batch.column(i);
-            (Field::new(name, column.data_type().clone(), true), Arc::clone(column))
-        });
-        let (fields, columns): (Vec<Field>, Vec<ArrayRef>) = keys.unzip();
-        let keys = RecordBatch::try_new(Arc::new(ArrowSchema::new(fields)), columns).map_err(failed)?;
-        let left = batch.project(&(0..wanted).collect::<Vec<_>>()).map_err(failed)?;
-        let mut kept = vec![true; rows];
-        let mut any = false;
+    pub(crate) fn live(&self, batch: &RecordBatch) -> Result<Option<BooleanBuffer>> {
+        let mut live = None;
         for set in &self.sets {
-            any |= set.remove(&keys, self.number, &mut kept)?;
+            live = both(live, set.live(batch, self.number)?);
         }
-        if !any {
-            return Ok(left);
-        }
-        let mut mask = BooleanBufferBuilder::new(rows);
-        mask.append_slice(&kept);
-        filter_record_batch(&left, &BooleanArray::new(mask.finish(), None)).map_err(failed)
+        Ok(live)
+    }
+}
+
+/// What both leave; `None` is all rows.
+pub(crate) fn both(one: Option<BooleanBuffer>, other: Option<BooleanBuffer>) -> Option<BooleanBuffer> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(&one & &other),
+        (one, other) => one.or(other),
     }
 }

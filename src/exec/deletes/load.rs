@@ -21,6 +21,7 @@ use crate::table::Table;
 use super::super::field_ids::FieldResolution;
 use super::super::files::read_file;
 use super::equality::{EqualityFilter, KeySchema, KeySet};
+use super::positions::LiveRows;
 
 /// Reserved field ids of position delete files (spec, "Reserved Field IDs").
 const FILE_PATH_ID: i32 = i32::MAX - 101;
@@ -46,6 +47,7 @@ pub(crate) struct DeleteLoader {
     bytes_scanned: Count,
     memory: Mutex<MemoryReservation>,
     positions: Cells<String, Positions>,
+    live: Cells<String, LiveRows>,
     keys: Cells<KeyGroup, KeySet>,
     groups: HashMap<KeyGroup, Vec<DeleteFile>>,
     key_schemas: HashMap<Vec<FieldId>, Arc<KeySchema>>,
@@ -102,6 +104,7 @@ impl DeleteLoader {
             bytes_scanned,
             memory: Mutex::new(MemoryConsumer::new("iceberg deletes").register(memory)),
             positions: Cells::new(),
+            live: Cells::new(),
             keys: Cells::new(),
             groups,
             key_schemas,
@@ -137,6 +140,36 @@ impl DeleteLoader {
             }
         }
         Ok(all)
+    }
+
+    /// The rows of a data file that position deletes leave; `None` where none is deleted. Kept if
+    /// `shared`: where the file is read in several parts.
+    ///
+    /// # Errors
+    /// As [`DeleteLoader::positions`].
+    pub(crate) async fn live_rows(&self, task: &FileScanTask, shared: bool) -> Result<Option<LiveRows>> {
+        if !task.deletes.iter().any(|d| d.file.content == ContentType::PositionDeletes) {
+            return Ok(None);
+        }
+        let file = &task.data_file;
+        let rows = u64::try_from(file.record_count)
+            .map_err(|_| Error::invalid(format!("record_count is {}", file.record_count)))?;
+        let load = async {
+            let positions = self.positions(task).await?.unwrap_or_default();
+            LiveRows::new(&positions, rows)
+        };
+        let live = match shared {
+            false => load.await?,
+            true => {
+                let load = async {
+                    let live = load.await?;
+                    self.grow(live.memory() as u64, 1)?;
+                    Ok(live)
+                };
+                self.live.get_or_load(&file.file_path, load).await?.as_ref().clone()
+            }
+        };
+        Ok((!live.is_all()).then_some(live))
     }
 
     async fn positions_of(&self, delete: &DeleteFile, task: &FileScanTask) -> Result<Option<DeletionVector>> {
@@ -254,6 +287,9 @@ impl DeleteLoader {
             let grown = set.memory().saturating_sub(before);
             self.grow(grown as u64, 1)?;
         }
+        let before = set.memory();
+        set.finish();
+        self.grow(set.memory().saturating_sub(before) as u64, 0)?;
         Ok(set)
     }
 

@@ -3,7 +3,10 @@
 mod equality;
 mod load;
 mod positions;
+mod probe;
+mod remove;
 
-pub(crate) use equality::EqualityFilter;
+pub(crate) use equality::{EqualityFilter, KeySchema};
 pub(crate) use load::DeleteLoader;
-pub(crate) use positions::row_selection;
+pub(crate) use positions::LiveRows;
+pub(crate) use remove::{POSITION, Remainder, Removal};

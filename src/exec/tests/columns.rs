@@ -238,6 +238,12 @@ async fn row_ids_are_stored_or_inherited() {
     let sql = "SELECT id, _row_id, _last_updated_sequence_number FROM m ORDER BY id";
     assert_eq!(table.rows(sql).await, ["1 0 1", "2 1 1", "3 1 2", "4 3 1"]);
     assert_eq!(table.rows("SELECT id FROM m WHERE _row_id = 1 ORDER BY id").await, ["2", "3"]);
+    // Metrics are of what is stored, and say nothing of what is inherited.
+    table.metrics(1, i32::MAX - 107, 1, 1, 1);
+    table.metrics(1, i32::MAX - 108, 1, 1, 1);
+    assert_eq!(table.rows(sql).await, ["1 0 1", "2 1 1", "3 1 2", "4 3 1"]);
+    assert_eq!(table.rows("SELECT max(_row_id), count(_row_id) FROM m").await, ["3 4"]);
+    assert_eq!(table.rows("SELECT id FROM m WHERE _row_id = 3").await, ["4"]);
     // Before v3 there are none.
     let mut table = TestTable::new(id_and_s());
     table.data(1, &[("id", Some(1), longs([1]))]);

@@ -8,8 +8,8 @@ use arrow::datatypes::{DataType, Field};
 use super::table::{TestTable, id_and_s, longs, strings};
 use crate::arrow::FIELD_ID_KEY;
 use crate::spec::{
-    FieldId, NestedField, PartitionField, PartitionSpec, PrimitiveType as P, SpecId, StructType, Transform,
-    Value,
+    FieldId, FileFormat, NestedField, PartitionField, PartitionSpec, PrimitiveType as P, SpecId, StructType,
+    Transform, Value,
 };
 
 fn numbers(range: std::ops::Range<i64>) -> [super::table::FileColumn; 1] {
@@ -46,6 +46,61 @@ async fn positions_are_those_of_the_file_whatever_is_pruned() {
     }
 }
 
+/// What is computed of rows must not fail because of rows that are gone.
+#[tokio::test]
+async fn expressions_never_see_deleted_rows() {
+    for kind in ["positions", "vector", "keys"] {
+        let mut table = TestTable::new(id_and_s()).row_group_size(10);
+        table.format_version = 3;
+        let file = table.data(1, &numbers(0..30));
+        match kind {
+            "positions" => table.positions(2, &[(file, 0)]),
+            "vector" => table.vector(2, file, &[0]),
+            _ => table.equality(2, &[1], &numbers(0..1)),
+        }
+        assert_eq!(
+            table.rows("SELECT sum(60 / id), count(*) FROM t WHERE id < 4").await,
+            ["110 3"],
+            "{kind}"
+        );
+        assert_eq!(
+            table.rows("SELECT id FROM t WHERE 100 / id > 30 ORDER BY id").await,
+            ["1", "2", "3"],
+            "{kind}"
+        );
+        let both = "SELECT id, 60 / id AS x, id + 1 AS y, id AS z FROM t WHERE 60 / id = 20 AND id < 9";
+        assert_eq!(table.rows(both).await, ["3 20 4 3"], "{kind}");
+    }
+}
+
+/// A mask for single rows, the reader's selection for runs of them, together.
+#[tokio::test]
+async fn long_runs_of_deleted_rows_and_single_ones() {
+    for kind in ["positions", "vector"] {
+        let mut table = TestTable::new(id_and_s()).row_group_size(1000);
+        table.format_version = 3;
+        let file = table.data(1, &numbers(0..5000));
+        let gone = |id: &i64| (500..2600).contains(id) || id % 7 == 3 || *id >= 4990;
+        let deleted: Vec<i64> = (0..5000).filter(gone).collect();
+        match kind {
+            "positions" => table.positions(2, &deleted.iter().map(|p| (file, *p)).collect::<Vec<_>>()),
+            _ => table.vector(2, file, &deleted.iter().map(|p| *p as u64).collect::<Vec<_>>()),
+        }
+        let left: Vec<i64> = (0..5000).filter(|id| !gone(id)).collect();
+        let all: Vec<String> = left.iter().map(ToString::to_string).collect();
+        assert_eq!(table.rows("SELECT id FROM t ORDER BY id").await, all, "{kind}");
+        let some = left.iter().filter(|id| **id > 490 && **id < 2700);
+        let some: Vec<String> = some.map(|id| format!("{id} {id}")).collect();
+        let rows = table.rows("SELECT id, _pos FROM m WHERE id > 490 AND id < 2700 ORDER BY id").await;
+        assert_eq!(rows, some, "{kind}");
+        assert_eq!(
+            table.rows("SELECT count(*) FROM t WHERE s IS NULL").await,
+            [left.len().to_string()],
+            "{kind}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn limits_and_counts_see_only_what_is_left() {
     let mut table = TestTable::new(id_and_s()).row_group_size(10);
@@ -61,8 +116,28 @@ async fn limits_and_counts_see_only_what_is_left() {
         let rows = table.rows(&format!("SELECT count(*) FROM (SELECT * FROM t LIMIT {limit})")).await;
         assert_eq!(rows, [left.len().min(limit).to_string()], "limit {limit}");
     }
+    for (limit, expected) in [(3, 3), (12, 12), (40, 17)] {
+        let sql = format!("SELECT count(*) FROM (SELECT s FROM t WHERE id > 47 LIMIT {limit})");
+        assert_eq!(table.rows(&sql).await, [expected.to_string()], "limit {limit}");
+    }
+    assert_eq!(
+        table.rows("SELECT id FROM t WHERE s IS NULL OR id <> 46 ORDER BY id LIMIT 2").await,
+        ["45", "46"]
+    );
+    assert_eq!(table.rows("SELECT count(*) FROM t WHERE s = 'x' OR s <> 'x'").await, ["0"]);
     assert_eq!(table.rows("SELECT id FROM t ORDER BY id LIMIT 3").await, ["45", "46", "47"]);
     assert_eq!(table.rows("SELECT id FROM t ORDER BY id DESC LIMIT 3").await, ["99", "98", "97"]);
+}
+
+#[tokio::test]
+async fn every_filter_is_applied_to_orc_files_with_deletes() {
+    let mut table = TestTable::new(id_and_s());
+    table.format_version = 3;
+    let file = table.copied(1, "no_ids/stripes.orc", FileFormat::Orc, 900);
+    table.vector(2, file, &[0, 5]);
+    let rows = table.rows("SELECT id FROM m WHERE id < 10 AND _pos IN (5, 6) AND s LIKE 'row%'").await;
+    assert_eq!(rows, ["6"]);
+    assert_eq!(table.rows("SELECT count(*) FROM m WHERE _pos < 10").await, ["8"]);
 }
 
 #[tokio::test]

@@ -2,4 +2,5 @@
 
 mod columns;
 mod deletes;
-mod table;
+mod stripes;
+pub(crate) mod table;

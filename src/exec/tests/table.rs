@@ -10,7 +10,6 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
-use crate::IcebergTable;
 use crate::arrow::FIELD_ID_KEY;
 use crate::spec::{
     Codec, ContentFile, ContentType, DeletionVector, FieldId, FileFormat, ManifestContent,
@@ -18,6 +17,7 @@ use crate::spec::{
     Metrics, NestedField, PartitionSpec, PartitionValues, PrimitiveType, Schema, SchemaId, SequenceNumber,
     SnapshotId, SortOrderId, SpecId, Value,
 };
+use crate::{EqualityDeleteMemory, IcebergTable};
 
 /// A column of a data file: its name there, its id (none: the file has no ids), its values.
 pub(crate) type FileColumn = (&'static str, Option<i32>, ArrayRef);
@@ -148,6 +148,11 @@ impl TestTable {
         self.files.len() - 1
     }
 
+    /// Adds a file that somebody wrote.
+    pub(crate) fn push(&mut self, number: i64, file: ContentFile) {
+        self.files.push((file, number));
+    }
+
     /// Sets exact metrics of a long column of a data file.
     pub(crate) fn metrics(&mut self, file: usize, id: i32, nulls: i64, lower: i64, upper: i64) {
         let file = &mut self.files[file].0;
@@ -173,6 +178,15 @@ impl TestTable {
         let (spec_id, partition) = (of.spec_id, of.partition.clone());
         let file = self.described(&path, ContentType::PositionDeletes, FileFormat::Parquet, rows);
         self.files.push((ContentFile { spec_id, partition, ..file }, number));
+    }
+
+    /// Adds a data file that is there already, below `testdata/files`.
+    pub(crate) fn copied(&mut self, number: i64, file: &str, format: FileFormat, rows: usize) -> usize {
+        let path = self.dir.path().join(self.next_name("copied", "file"));
+        std::fs::copy(format!("{}/testdata/files/{file}", env!("CARGO_MANIFEST_DIR")), &path).unwrap();
+        let file = self.described(&path, ContentType::Data, format, rows);
+        self.files.push((file, number));
+        self.files.len() - 1
     }
 
     /// Adds a position delete file whose positions are what they are.
@@ -314,7 +328,11 @@ impl TestTable {
     /// The table as `t`, with its metadata columns as `m`, in a session that splits even small
     /// files; `pushdown`: Parquet evaluates filters while it decodes.
     pub(crate) async fn session(&self, pushdown: bool) -> SessionContext {
-        let mut config = SessionConfig::new().with_target_partitions(3).with_batch_size(16);
+        self.configured(SessionConfig::new(), pushdown).await
+    }
+
+    async fn configured(&self, config: SessionConfig, pushdown: bool) -> SessionContext {
+        let mut config = config.with_target_partitions(3).with_batch_size(16);
         config.options_mut().optimizer.repartition_file_min_size = 1;
         config.options_mut().execution.parquet.pushdown_filters = pushdown;
         let context = SessionContext::new_with_config(config);
@@ -324,11 +342,15 @@ impl TestTable {
         context
     }
 
-    /// What a query gives, with and without pushed down filters, as text; one row a string.
+    /// What a query gives, with and without pushed down filters, with equality deletes in memory and
+    /// joined, as text; one row a string.
     pub(crate) async fn rows(&self, sql: &str) -> Vec<String> {
         let plain = query(&self.session(false).await, sql).await.unwrap();
         let pushed = query(&self.session(true).await, sql).await.unwrap();
         assert_eq!(plain, pushed, "{sql}");
+        let joins = SessionConfig::new().with_extension(Arc::new(EqualityDeleteMemory(0)));
+        let joined = query(&self.configured(joins, false).await, sql).await.unwrap();
+        assert_eq!(plain, joined, "joined: {sql}");
         plain
     }
 

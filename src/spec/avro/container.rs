@@ -1,10 +1,13 @@
 //! Reading object container files: header, blocks, codecs, sync markers.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::io::Read;
 
 use bytes::Bytes;
+use bzip2::bufread::BzDecoder;
 use flate2::{Crc, Decompress, FlushDecompress, Status};
+use liblzma::bufread::XzDecoder;
+use liblzma::stream::Stream;
 
 use super::cursor::{Cursor, Malformed};
 use super::schema::AvroSchema;
@@ -14,6 +17,8 @@ const MAGIC: &[u8; 4] = b"Obj\x01";
 
 /// No block may inflate to more than this many bytes; writers aim at 64 KB.
 const MAX_BLOCK: usize = 256 << 20;
+/// What XZ may take to decompress a block: the highest preset's dictionary, and more.
+const MAX_XZ_MEMORY: u64 = 128 << 20;
 
 /// How blocks are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,6 +32,10 @@ pub enum Codec {
     Snappy,
     /// Zstandard frames.
     Zstandard,
+    /// A bzip2 stream.
+    Bzip2,
+    /// An XZ stream.
+    Xz,
 }
 
 impl Codec {
@@ -37,11 +46,13 @@ impl Codec {
             Codec::Deflate => "deflate",
             Codec::Snappy => "snappy",
             Codec::Zstandard => "zstandard",
+            Codec::Bzip2 => "bzip2",
+            Codec::Xz => "xz",
         }
     }
 
     fn parse(name: &str) -> Result<Self> {
-        [Codec::Null, Codec::Deflate, Codec::Snappy, Codec::Zstandard]
+        [Codec::Null, Codec::Deflate, Codec::Snappy, Codec::Zstandard, Codec::Bzip2, Codec::Xz]
             .into_iter()
             .find(|c| c.name() == name)
             .ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("avro codec `{name}`")))
@@ -142,6 +153,8 @@ impl ContainerReader {
             Codec::Deflate => Bytes::from(self.inflate(data)?),
             Codec::Snappy => Bytes::from(unsnap(data, self.max_block)?),
             Codec::Zstandard => Bytes::from(unzstd(data, self.max_block)?),
+            Codec::Bzip2 => Bytes::from(decompressed(BzDecoder::new(data), self.max_block)?),
+            Codec::Xz => Bytes::from(unxz(data, self.max_block)?),
         };
         let count = usize::try_from(count)
             .ok()
@@ -221,11 +234,23 @@ fn unsnap(input: &[u8], limit: usize) -> Result<Vec<u8>> {
 }
 
 fn unzstd(input: &[u8], limit: usize) -> Result<Vec<u8>> {
-    let bad = |e| Error::invalid("avro block is not valid zstandard").with_source(e);
+    decompressed(zstd::stream::read::Decoder::with_buffer(input).map_err(not_decompressed)?, limit)
+}
+
+fn unxz(input: &[u8], limit: usize) -> Result<Vec<u8>> {
+    let stream = Stream::new_stream_decoder(MAX_XZ_MEMORY, 0).map_err(not_decompressed)?;
+    decompressed(XzDecoder::new_stream(input, stream), limit)
+}
+
+/// All that a decoder gives, if it is no more than `limit` bytes.
+fn decompressed(decoder: impl Read, limit: usize) -> Result<Vec<u8>> {
     let mut output = Vec::new();
-    let decoder = zstd::stream::read::Decoder::with_buffer(input).map_err(bad)?;
-    decoder.take(limit as u64 + 1).read_to_end(&mut output).map_err(bad)?;
+    decoder.take(limit as u64 + 1).read_to_end(&mut output).map_err(not_decompressed)?;
     if output.len() > limit { Err(too_large(limit)) } else { Ok(output) }
+}
+
+fn not_decompressed(e: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::invalid("avro block does not decompress").with_source(e)
 }
 
 #[cfg(test)]
@@ -234,7 +259,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const CODECS: [Codec; 4] = [Codec::Null, Codec::Deflate, Codec::Snappy, Codec::Zstandard];
+    const CODECS: [Codec; 6] =
+        [Codec::Null, Codec::Deflate, Codec::Snappy, Codec::Zstandard, Codec::Bzip2, Codec::Xz];
 
     fn file(codec: Codec, items: usize) -> Bytes {
         let mut writer = ContainerWriter::new(r#""string""#, &[("k", "v".into())], codec);
@@ -281,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_bomb_is_refused() {
-        for codec in [Codec::Deflate, Codec::Snappy, Codec::Zstandard] {
+        for codec in CODECS.into_iter().filter(|codec| *codec != Codec::Null) {
             for (length, fits) in [(100_000, true), (100_001, false)] {
                 let mut writer = ContainerWriter::new(r#"{"type":"fixed"}"#, &[], codec);
                 writer.item().raw(&vec![0; length]);
@@ -297,19 +323,32 @@ mod tests {
     }
 
     #[test]
+    fn a_dictionary_that_is_too_large_is_refused() {
+        let mut options = liblzma::stream::LzmaOptions::new_preset(1).unwrap();
+        options.dict_size(1 << 30);
+        let mut filters = liblzma::stream::Filters::new();
+        filters.lzma2(&options);
+        let check = liblzma::stream::Check::Crc32;
+        let stream = Stream::new_stream_encoder(&filters, check).unwrap();
+        let mut block = Vec::new();
+        liblzma::bufread::XzEncoder::new_stream(&b"text"[..], stream).read_to_end(&mut block).unwrap();
+        assert!(unxz(&block, 100).is_err());
+    }
+
+    #[test]
     fn unknown_codecs_name_themselves() {
         let bytes = file(Codec::Deflate, 1);
         let at = bytes.windows(7).position(|w| w == b"deflate").unwrap();
         let mut changed = bytes.to_vec();
-        changed[at..at + 7].copy_from_slice(b"bzip2__");
+        changed[at..at + 7].copy_from_slice(b"brotli_");
         let e = read(changed.into()).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Unsupported);
-        assert!(e.to_string().contains("bzip2__"), "{e}");
+        assert!(e.to_string().contains("brotli_"), "{e}");
     }
 
     proptest! {
         #[test]
-        fn flipped_bits_never_panic(at in 0usize..400, bit in 0u8..8, codec in 0usize..4) {
+        fn flipped_bits_never_panic(at in 0usize..400, bit in 0u8..8, codec in 0usize..CODECS.len()) {
             let mut bytes = file(CODECS[codec], 20).to_vec();
             let at = at % bytes.len();
             bytes[at] ^= 1 << bit;
@@ -317,7 +356,7 @@ mod tests {
         }
 
         #[test]
-        fn noise_never_panics(noise: Vec<u8>, codec in 0usize..4) {
+        fn noise_never_panics(noise: Vec<u8>, codec in 0usize..CODECS.len()) {
             let mut bytes = file(CODECS[codec], 0).to_vec();
             let sync = bytes[bytes.len() - 16..].to_vec();
             bytes.extend_from_slice(&noise);

@@ -1,12 +1,18 @@
 //! Writing Avro's binary primitives and container files.
 
+use std::io::Read;
+
+use bzip2::bufread::BzEncoder;
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
+use liblzma::bufread::XzEncoder;
 
 use super::container::Codec;
 use crate::error::{Error, Result};
 
 /// A block is closed when it has grown to this many bytes, as other writers do.
 const BLOCK_LENGTH: usize = 64_000;
+/// As liblzma's tools have it unless told otherwise.
+const XZ_PRESET: u32 = 6;
 
 /// Avro binary data in the making.
 #[derive(Debug, Default)]
@@ -136,19 +142,22 @@ impl ContainerWriter {
             Codec::Null => self.output.bytes(self.block.as_slice()),
             Codec::Deflate => self.output.bytes(&deflate(self.block.as_slice())?),
             Codec::Snappy => {
-                let mut data = snap::raw::Encoder::new()
-                    .compress_vec(self.block.as_slice())
-                    .map_err(|e| Error::invalid("avro block can't be compressed").with_source(e))?;
+                let mut data =
+                    snap::raw::Encoder::new().compress_vec(self.block.as_slice()).map_err(not_compressed)?;
                 let mut sum = Crc::new();
                 sum.update(self.block.as_slice());
                 data.extend_from_slice(&sum.sum().to_be_bytes());
                 self.output.bytes(&data);
             }
             Codec::Zstandard => {
-                let data = zstd::stream::encode_all(self.block.as_slice(), 0)
-                    .map_err(|e| Error::invalid("avro block can't be compressed").with_source(e))?;
+                let data = zstd::stream::encode_all(self.block.as_slice(), 0).map_err(not_compressed)?;
                 self.output.bytes(&data);
             }
+            Codec::Bzip2 => {
+                let encoder = BzEncoder::new(self.block.as_slice(), bzip2::Compression::default());
+                self.output.bytes(&compressed(encoder)?);
+            }
+            Codec::Xz => self.output.bytes(&compressed(XzEncoder::new(self.block.as_slice(), XZ_PRESET))?),
         }
         self.output.raw(&self.sync);
         self.block.0.clear();
@@ -163,14 +172,22 @@ impl ContainerWriter {
     }
 }
 
+fn compressed(mut encoder: impl Read) -> Result<Vec<u8>> {
+    let mut output = Vec::new();
+    encoder.read_to_end(&mut output).map_err(not_compressed)?;
+    Ok(output)
+}
+
+fn not_compressed(e: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::invalid("avro block can't be compressed").with_source(e)
+}
+
 fn deflate(input: &[u8]) -> Result<Vec<u8>> {
     let mut state = Compress::new(Compression::default(), false);
     let mut output = Vec::with_capacity(input.len() / 2 + 64);
     loop {
         let rest = input.get(state.total_in() as usize..).unwrap_or_default();
-        let status = state
-            .compress_vec(rest, &mut output, FlushCompress::Finish)
-            .map_err(|e| Error::invalid("avro block can't be compressed").with_source(e))?;
+        let status = state.compress_vec(rest, &mut output, FlushCompress::Finish).map_err(not_compressed)?;
         if status == Status::StreamEnd {
             return Ok(output);
         }

@@ -1,21 +1,16 @@
 //! Fetching an Avro file piece by piece and decoding its blocks into batches.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema as ArrowSchema, SchemaRef};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use futures::{StreamExt, stream};
-use object_store::ObjectStore;
-use object_store::path::Path;
 
-use super::super::{OpenedFile, read_range};
+use super::super::{FileRows, OpenedFile, Piece, StoredFile, Wanted, batch};
 use super::column::{Context, Parts};
 use super::plan::plan;
 use crate::error::{Error, Result};
 use crate::spec::avro::{AvroSchema, Block, ContainerReader, Cursor};
-use crate::spec::{NameMapping, Schema};
 
 /// How much is fetched at once.
 const PIECE: u64 = 4 << 20;
@@ -26,54 +21,40 @@ const BATCH_BYTES: usize = 32 << 20;
 /// The markers between blocks.
 const SYNC: u64 = 16;
 
-/// Opens an Avro file of `size` bytes to read `columns` of `schema`, in batches of up to
-/// `batch_size` rows. Files without field ids are read by `mapping`, or else by name.
+/// Opens an Avro file.
 ///
 /// # Errors
 /// `NotFound` and `Io` from the store, `DataInvalid` for a file that is broken or does not fit the
 /// schema, `Unsupported` for codecs and types that Iceberg does not use.
-pub(crate) async fn open_avro(
-    store: Arc<dyn ObjectStore>,
-    path: Path,
-    size: u64,
-    schema: &Schema,
-    mapping: Option<&NameMapping>,
-    columns: &HashSet<String>,
-    batch_size: usize,
-) -> Result<OpenedFile> {
-    let (container, position) = open_header(&store, &path, size).await?;
+pub(crate) async fn open_avro(file: StoredFile, wanted: &Wanted<'_>) -> Result<OpenedFile> {
+    let (container, position) = open_header(&file).await?;
     let avro = container.schema()?;
-    let (parts, fields) = plan(&avro, schema, mapping, columns)?;
+    let (parts, fields) = plan(&avro, wanted)?;
     let schema: SchemaRef = Arc::new(ArrowSchema::new(fields));
-    let file = File {
-        store,
-        path,
-        size,
+    let rows = File {
+        file,
         position,
         container,
         avro,
         parts,
         schema: Arc::clone(&schema),
-        batch_size: batch_size.max(1),
+        batch_size: wanted.batch_size.max(1),
         block: None,
     };
-    let batches = stream::try_unfold(file, |mut file| async move {
-        let batch = file.next_batch().await?;
-        Ok(batch.map(|batch| (batch, file)))
-    });
-    Ok(OpenedFile { schema, batches: batches.boxed() })
+    Ok(OpenedFile { schema, rows: Box::new(rows) })
 }
 
 /// The header, and how much of the file was fetched for it.
-async fn open_header(store: &Arc<dyn ObjectStore>, path: &Path, size: u64) -> Result<(ContainerReader, u64)> {
-    let mut fetched = read_range(store, path, 0..size.min(HEADER)).await?;
+async fn open_header(file: &StoredFile) -> Result<(ContainerReader, u64)> {
+    let size = file.size;
+    let mut fetched = file.read(0..size.min(HEADER)).await?;
     loop {
         let position = fetched.len() as u64;
         match ContainerReader::open(fetched.clone()) {
             Ok(container) => return Ok((container, position)),
             // It may go on.
             Err(_) if position < size && fetched.starts_with(b"Obj\x01") => {
-                let more = read_range(store, path, position..size.min(position.saturating_mul(4))).await?;
+                let more = file.read(position..size.min(position.saturating_mul(4))).await?;
                 fetched = concat(&fetched, &more);
             }
             Err(e) => return Err(e),
@@ -89,9 +70,7 @@ fn concat(head: &Bytes, tail: &Bytes) -> Bytes {
 }
 
 struct File {
-    store: Arc<dyn ObjectStore>,
-    path: Path,
-    size: u64,
+    file: StoredFile,
     /// How much of it was fetched.
     position: u64,
     container: ContainerReader,
@@ -116,8 +95,9 @@ impl From<Block> for Rows {
     }
 }
 
-impl File {
-    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+#[async_trait]
+impl FileRows for File {
+    async fn next(&mut self) -> Result<Option<Piece>> {
         let mut rows = 0;
         let mut bytes = 0;
         while rows < self.batch_size && bytes < BATCH_BYTES {
@@ -147,12 +127,11 @@ impl File {
             return Ok(None);
         }
         let columns = self.parts.finish()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map(Some)
-            .map_err(|e| Error::invalid("the rows make no batch").with_source(e))
+        batch(&self.schema, columns, rows).map(|batch| Some(Piece::Rows(batch)))
     }
+}
 
+impl File {
     async fn next_block(&mut self) -> Result<Option<Block>> {
         loop {
             let rest = self.container.rest();
@@ -162,7 +141,7 @@ impl File {
                 Some(length) => length - have,
                 None => 1,
             };
-            let left = self.size.saturating_sub(self.position);
+            let left = self.file.size.saturating_sub(self.position);
             if missing == 0 || (left == 0 && have == 0) {
                 return self.container.next_block();
             }
@@ -170,7 +149,7 @@ impl File {
                 return Err(Error::invalid("the avro file ends within a block"));
             }
             let end = self.position + left.min(missing.max(PIECE));
-            let piece = read_range(&self.store, &self.path, self.position..end).await?;
+            let piece = self.file.read(self.position..end).await?;
             self.position = end;
             let rest = if have == 0 { piece } else { concat(rest, &piece) };
             self.container.set_rest(rest);

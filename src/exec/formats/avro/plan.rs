@@ -1,38 +1,30 @@
 //! A file's Avro schema and the table's → how rows are decoded.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::BooleanBufferBuilder;
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
 
+use super::super::Wanted;
 use super::super::resolve::{FieldIds, Unique, mapping_or_names};
 use super::column::{Bytes, Column, Parts, Step, Values};
 use crate::error::{Error, Result, ResultExt};
 use crate::spec::avro::{AvroSchema, Kind, Logical, NodeId, RecordField, Slot, Want};
-use crate::spec::{
-    FieldId, MAX_DECIMAL_PRECISION, NameMapping, NestedField, PrimitiveType, Schema, StructType, Type,
-};
+use crate::spec::{FieldId, MAX_DECIMAL_PRECISION, NestedField, PrimitiveType, StructType, Type};
 
 /// How the rows of a file are decoded into the columns `wanted`.
 ///
 /// # Errors
 /// `DataInvalid` where the file's type of a wanted field can't be the table's; `Unsupported` for
 /// an Avro type that Iceberg does not use.
-pub(super) fn plan(
-    avro: &AvroSchema,
-    schema: &Schema,
-    mapping: Option<&NameMapping>,
-    wanted: &HashSet<String>,
-) -> Result<(Parts, Fields)> {
+pub(super) fn plan(avro: &AvroSchema, wanted: &Wanted<'_>) -> Result<(Parts, Fields)> {
     let fields = avro.fields(avro.root()).ok_or_else(|| Error::invalid("the avro schema is not a record"))?;
-    let columns: Vec<NestedField> =
-        schema.fields().iter().filter(|f| wanted.contains(&f.name)).cloned().collect();
+    let columns = wanted.fields();
     let plan = Plan { avro };
     if has_ids(avro) {
         return plan.record(fields, &columns, FieldIds::InFile);
     }
-    let mapping = mapping_or_names(mapping, schema);
+    let mapping = mapping_or_names(wanted.mapping, wanted.schema);
     plan.record(fields, &columns, FieldIds::Mapped(Some(&mapping.root)))
 }
 

@@ -5,90 +5,129 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema as ArrowSchema, SchemaRef};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
+use async_trait::async_trait;
 use bytes::Bytes;
-use futures::{StreamExt, stream};
-use object_store::ObjectStore;
-use object_store::path::Path;
+use datafusion::physical_optimizer::pruning::PruningPredicate;
 
-use super::super::{OpenedFile, read_range, unreadable};
+use super::super::{FileRows, OpenedFile, Piece, StoredFile, Wanted, batch};
 use super::column::{Column, StripeData};
 use super::footer::{Footer, PostScript, Stripe, StripeFooter};
 use super::input::{Compression, Input};
 use super::plan::{Planned, plan};
+use super::statistics::StripeStatistics;
 use super::timestamp::Clock;
 use crate::error::{Error, Result, ResultExt};
-use crate::spec::{NameMapping, Schema};
 
 /// How much of the end of a file is fetched at first.
 const TAIL: u64 = 64 << 10;
 /// No footer is longer, decompressed.
 const MAX_FOOTER: usize = 256 << 20;
+/// Statistics that are longer are not used: they are decoded as a whole.
+const MAX_STATISTICS: usize = 16 << 20;
 /// About as many bytes of the file become one batch, however few rows these are.
 const BATCH_BYTES: u64 = 16 << 20;
 
-/// Opens an ORC file of `size` bytes to read `columns` of `schema`, in batches of up to
-/// `batch_size` rows. Files without field ids are read by `mapping`, or else by name.
+/// Opens an ORC file.
 ///
 /// # Errors
 /// `NotFound` and `Io` from the store, `DataInvalid` for a file that is broken or does not fit the
 /// schema, `Unsupported` for encryption, LZO, unions and unknown time zones.
-pub(crate) async fn open_orc(
-    store: Arc<dyn ObjectStore>,
-    path: Path,
-    size: u64,
-    schema: &Schema,
-    mapping: Option<&NameMapping>,
-    columns: &HashSet<String>,
-    batch_size: usize,
-) -> Result<OpenedFile> {
-    let (compression, footer) = read_footer(&store, &path, size).await?;
-    let (columns, fields) = plan(&footer, schema, mapping, columns)?;
+pub(crate) async fn open_orc(file: StoredFile, wanted: &Wanted<'_>) -> Result<OpenedFile> {
+    let Tail { compression, footer, statistics, writer_version } = read_tail(&file).await?;
+    let (columns, fields) = plan(&footer, wanted)?;
     let schema: SchemaRef = Arc::new(ArrowSchema::new(fields));
     let mut needed = HashSet::new();
     columns.iter().for_each(|c| c.add_columns(&mut needed));
-    let file = File {
-        store,
-        path,
+    let rows = File {
+        file,
         compression,
-        stripes: footer.stripes.into_iter(),
+        footer,
+        statistics,
+        writer_version,
+        pruned: Vec::new(),
+        next_stripe: 0,
         columns,
         needed,
         schema: Arc::clone(&schema),
-        batch_size: batch_size.max(1),
+        batch_size: wanted.batch_size.max(1),
         rows: None,
     };
-    let batches = stream::try_unfold(file, |mut file| async move {
-        let batch = file.next_batch().await?;
-        Ok(batch.map(|batch| (batch, file)))
-    });
-    Ok(OpenedFile { schema, batches: batches.boxed() })
+    Ok(OpenedFile { schema, rows: Box::new(rows) })
 }
 
-async fn read_footer(store: &Arc<dyn ObjectStore>, path: &Path, size: u64) -> Result<(Compression, Footer)> {
+/// What the end of a file says.
+struct Tail {
+    compression: Compression,
+    footer: Footer,
+    statistics: Section,
+    writer_version: u64,
+}
+
+/// A part of a file that may have come with its end.
+enum Section {
+    Fetched(Bytes),
+    At(Range<u64>),
+}
+
+impl Section {
+    /// A part of the file whose bytes from `start` on are `tail`.
+    fn new(range: Range<u64>, tail: &Bytes, start: u64) -> Self {
+        let at = |position: u64| usize::try_from(position.checked_sub(start)?).ok();
+        match (at(range.start), at(range.end)) {
+            (Some(from), Some(to)) if from <= to && to <= tail.len() => {
+                Section::Fetched(tail.slice(from..to))
+            }
+            _ => Section::At(range),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Section::Fetched(bytes) => bytes.len() as u64,
+            Section::At(range) => range.end - range.start,
+        }
+    }
+
+    async fn read(&self, file: &StoredFile) -> Result<Bytes> {
+        match self {
+            Section::Fetched(bytes) => Ok(bytes.clone()),
+            Section::At(range) => file.read(range.clone()).await,
+        }
+    }
+}
+
+async fn read_tail(file: &StoredFile) -> Result<Tail> {
     const TOO_SHORT: &str = "orc file is too short";
+    let size = file.size;
     let start = size.saturating_sub(TAIL);
-    let tail = read_range(store, path, start..size).await?;
+    let tail = file.read(start..size).await?;
     let (length, before) = tail.split_last().ok_or_else(|| Error::invalid(TOO_SHORT))?;
     let postscript = before.len().checked_sub(usize::from(*length)).and_then(|at| before.get(at..));
     let postscript = PostScript::parse(postscript.ok_or_else(|| Error::invalid(TOO_SHORT))?)?;
 
     let end = size - 1 - u64::from(*length);
     let at = end.checked_sub(postscript.footer_length).ok_or_else(|| Error::invalid(TOO_SHORT))?;
-    let footer = match at.checked_sub(start).and_then(|at| usize::try_from(at).ok()) {
-        Some(at) => tail.slice(at..before.len() - usize::from(*length)),
-        None => read_range(store, path, at..end).await?,
-    };
+    let footer = Section::new(at..end, &tail, start).read(file).await?;
     let footer = Input::new(footer, postscript.compression).all(MAX_FOOTER)?;
-    Ok((postscript.compression, Footer::parse(&footer, at)?))
+    let statistics = at.saturating_sub(postscript.metadata_length)..at;
+    Ok(Tail {
+        compression: postscript.compression,
+        footer: Footer::parse(&footer, at)?,
+        statistics: Section::new(statistics, &tail, start),
+        writer_version: postscript.writer_version,
+    })
 }
 
 struct File {
-    store: Arc<dyn ObjectStore>,
-    path: Path,
+    file: StoredFile,
     compression: Compression,
-    /// Those not begun.
-    stripes: std::vec::IntoIter<Stripe>,
+    footer: Footer,
+    statistics: Section,
+    writer_version: u64,
+    /// By stripe, whether it is passed over; those without an entry are not.
+    pruned: Vec<bool>,
+    next_stripe: usize,
     columns: Vec<Planned>,
     /// The numbers of the columns whose streams are needed.
     needed: HashSet<u64>,
@@ -105,19 +144,49 @@ struct Rows {
     columns: Vec<Column>,
 }
 
-impl File {
-    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+#[async_trait]
+impl FileRows for File {
+    async fn next(&mut self) -> Result<Option<Piece>> {
         loop {
             if let Some(rows) = &mut self.rows
                 && rows.left > 0
             {
-                return rows.next_batch(&self.schema).map(Some);
+                return rows.next_batch(&self.schema).map(|batch| Some(Piece::Rows(batch)));
             }
-            let Some(stripe) = self.stripes.next() else { return Ok(None) };
+            let Some(stripe) = self.footer.stripes.get(self.next_stripe).copied() else { return Ok(None) };
+            let is_pruned = self.pruned.get(self.next_stripe).is_some_and(|pruned| *pruned);
+            self.next_stripe += 1;
+            if is_pruned {
+                return Ok(Some(Piece::Skipped(stripe.rows)));
+            }
             self.rows = Some(self.open_stripe(&stripe).await?);
         }
     }
 
+    async fn prune(&mut self, filter: &PruningPredicate) -> Result<usize> {
+        if !StripeStatistics::are_trusted(self.writer_version)
+            || self.statistics.len() > MAX_STATISTICS as u64
+        {
+            return Ok(0);
+        }
+        let metadata = self.statistics.read(&self.file).await?;
+        // What can't be understood does not hinder reading.
+        let kept = Input::new(metadata, self.compression)
+            .all(MAX_STATISTICS)
+            .and_then(|metadata| {
+                StripeStatistics::parse(&metadata, self.writer_version, &self.footer, &self.columns)
+            })
+            .map_err(Error::from)
+            .and_then(|statistics| statistics.kept(filter, &self.schema));
+        match kept {
+            Ok(kept) => self.pruned = kept.into_iter().map(|kept| !kept).collect(),
+            Err(e) => tracing::debug!(file = %self.file.path, error = %e, "no stripes are pruned"),
+        }
+        Ok(self.pruned.iter().filter(|pruned| **pruned).count())
+    }
+}
+
+impl File {
     async fn open_stripe(&self, stripe: &Stripe) -> Result<Rows> {
         if self.columns.is_empty() {
             return Ok(Rows { left: stripe.rows, batch_size: self.batch_size, columns: Vec::new() });
@@ -125,13 +194,13 @@ impl File {
         // None of these sums can overflow: the file's footer was checked.
         let streams_end = stripe.offset + stripe.index_length + stripe.data_length;
         let footer = streams_end..streams_end + stripe.footer_length;
-        let footer = read_range(&self.store, &self.path, footer).await?;
+        let footer = self.file.read(footer).await?;
         let footer = Input::new(footer, self.compression).all(MAX_FOOTER)?;
         let footer = StripeFooter::parse(&footer)?;
 
         let (keys, ranges) = self.needed_streams(&footer, stripe.offset..streams_end)?;
         let bytes: u64 = ranges.iter().map(|r| r.end - r.start).sum();
-        let data = self.fetch(&ranges).await?;
+        let data = self.file.read_all(&ranges).await?;
         let mut streams = HashMap::new();
         for (key, data) in keys.into_iter().zip(data) {
             if streams.insert(key, data).is_some() {
@@ -178,27 +247,6 @@ impl File {
         }
         Ok((keys, ranges))
     }
-
-    async fn fetch(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let filled: Vec<Range<u64>> = ranges.iter().filter(|r| !r.is_empty()).cloned().collect();
-        let mut fetched = match filled.is_empty() {
-            true => Vec::new(),
-            false => {
-                let fetched = self.store.get_ranges(&self.path, &filled).await;
-                fetched.map_err(|e| unreadable(e, &self.path))?
-            }
-        }
-        .into_iter();
-        let mut all = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            let bytes = if range.is_empty() { Bytes::new() } else { fetched.next().unwrap_or_default() };
-            if bytes.len() as u64 != range.end - range.start {
-                return Err(Error::invalid("the file is shorter than its metadata says"));
-            }
-            all.push(bytes);
-        }
-        Ok(all)
-    }
 }
 
 /// Fewer rows than wanted where rows are large.
@@ -215,10 +263,7 @@ impl Rows {
             self.columns.iter_mut().zip(schema.fields()).map(|(column, field)| {
                 column.read(rows, None).context(|| format!("field `{}`", field.name()))
             });
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
-            .map_err(|e| Error::invalid("the rows make no batch").with_source(e))
+        batch(schema, columns.collect::<Result<_>>()?, rows)
     }
 }
 

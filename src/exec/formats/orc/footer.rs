@@ -11,6 +11,10 @@ use crate::error::{Error, Result};
 pub(super) struct PostScript {
     pub(super) footer_length: u64,
     pub(super) compression: Compression,
+    /// Of the statistics, which lie before the footer.
+    pub(super) metadata_length: u64,
+    /// Which faults the writer no longer has.
+    pub(super) writer_version: u64,
 }
 
 /// What the whole file holds.
@@ -20,6 +24,8 @@ pub(super) struct Footer {
     /// The types of all columns; that of the rows first, children after their parents.
     pub(super) types: Vec<ColumnType>,
     pub(super) rows: u64,
+    /// Which program wrote the file.
+    pub(super) writer: u64,
 }
 
 /// Where a stripe lies.
@@ -101,6 +107,7 @@ pub(super) struct Encoding {
 impl PostScript {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
         let (mut footer_length, mut codec, mut chunk) = (None, 0, 0);
+        let (mut metadata_length, mut writer_version) = (0, 0);
         let mut is_orc = false;
         let mut message = Message::new(bytes);
         while let Some((field, value)) = message.next()? {
@@ -108,6 +115,8 @@ impl PostScript {
                 1 => footer_length = Some(value.number()?),
                 2 => codec = value.number()?,
                 3 => chunk = value.number()?,
+                5 => metadata_length = value.number()?,
+                6 => writer_version = value.number()?,
                 8000 => is_orc = value.bytes()? == b"ORC",
                 _ => {}
             }
@@ -118,6 +127,8 @@ impl PostScript {
         Ok(Self {
             footer_length: footer_length.ok_or(Corrupt("orc postscript lacks the footer's length"))?,
             compression: Compression::new(codec, chunk)?,
+            metadata_length,
+            writer_version,
         })
     }
 }
@@ -132,6 +143,7 @@ impl Footer {
                 3 => footer.stripes.push(Stripe::parse(value.message()?)?),
                 4 => footer.types.push(ColumnType::parse(value.message()?)?),
                 6 => footer.rows = value.number()?,
+                9 => footer.writer = value.number()?,
                 10 => return Err(Error::unsupported("orc files with encrypted columns")),
                 _ => {}
             }

@@ -220,7 +220,7 @@ impl Integers {
     }
 }
 
-fn zigzag(value: u64) -> i64 {
+pub(super) fn zigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ (value & 1).cast_signed().wrapping_neg()
 }
 

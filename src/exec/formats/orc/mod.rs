@@ -11,6 +11,7 @@ mod input;
 mod integers;
 mod plan;
 mod runs;
+mod statistics;
 #[cfg(test)]
 mod tests;
 mod timestamp;

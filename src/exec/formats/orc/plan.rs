@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 
+use super::super::Wanted;
 use super::super::resolve::{FieldIds, Unique, mapping_or_names};
 use super::footer::{ColumnType, Footer, Kind};
 use crate::error::{Error, Result, ResultExt};
@@ -66,19 +67,13 @@ pub(super) enum Shape {
 /// # Errors
 /// `DataInvalid` where the file's type of a wanted field can't be the table's; `Unsupported` for
 /// types that Iceberg does not use.
-pub(super) fn plan(
-    footer: &Footer,
-    schema: &Schema,
-    mapping: Option<&NameMapping>,
-    wanted: &HashSet<String>,
-) -> Result<(Vec<Planned>, Fields)> {
-    let columns: Vec<NestedField> =
-        schema.fields().iter().filter(|f| wanted.contains(&f.name)).cloned().collect();
+pub(super) fn plan(footer: &Footer, wanted: &Wanted<'_>) -> Result<(Vec<Planned>, Fields)> {
+    let columns = wanted.fields();
     let plan = Plan { types: &footer.types };
     if footer.types.iter().any(|t| t.id.is_some()) {
         return plan.record(0, &columns, FieldIds::InFile);
     }
-    let mapping = mapping_or_names(mapping, schema);
+    let mapping = mapping_or_names(wanted.mapping, wanted.schema);
     plan.record(0, &columns, FieldIds::Mapped(Some(&mapping.root)))
 }
 

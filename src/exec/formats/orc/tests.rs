@@ -1,9 +1,16 @@
 //! ORC files without Iceberg's attributes, and what of a file is read.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, lit};
+use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use serde_json::Value as Json;
 
 use super::super::tests::{Ask, check, expected, schema, testdata};
+use super::super::{OpenedFile, Piece};
 use crate::spec::{NameMapping, NestedField, PrimitiveType as P, Schema};
 
 const FILES: [&str; 4] = ["lz4-1.orc", "v011.orc", "zstd-0.orc", "snappy-0.orc"];
@@ -75,4 +82,52 @@ async fn stripes_follow_each_other() {
     let text = |i: usize| (!i.is_multiple_of(7)).then(|| format!("row {}{}", i * i, "!".repeat(5000)));
     let wanted: Vec<Json> = (0..900).map(|i| serde_json::json!([i, text(i)])).collect();
     assert_eq!(rows, wanted);
+}
+
+/// `id` >= this.
+fn from(opened: &OpenedFile, id: i64) -> Arc<PruningPredicate> {
+    let column = Arc::new(Column::new_with_schema("id", &opened.schema).unwrap());
+    let filter: Arc<dyn PhysicalExpr> = Arc::new(BinaryExpr::new(column, Operator::GtEq, lit(id)));
+    PruningPredicateBuilder::new().with_file_schema(Arc::clone(&opened.schema)).build(filter).unwrap()
+}
+
+/// The rows of each piece; negative those passed over.
+async fn pieces(mut opened: OpenedFile) -> Vec<i64> {
+    let mut pieces = Vec::new();
+    while let Some(piece) = opened.rows.next().await.unwrap() {
+        pieces.push(match piece {
+            Piece::Rows(batch) => batch.num_rows() as i64,
+            Piece::Skipped(rows) => -(rows as i64),
+        });
+    }
+    pieces
+}
+
+#[tokio::test]
+async fn stripes_are_passed_over_by_their_statistics() {
+    let schema = schema("stripes");
+    let bytes = testdata("stripes/data-1.orc");
+    for (id, passed) in [(i64::MIN, 0), (0, 0), (49, 0), (50, 1), (399, 7), (400, 8), (i64::MAX, 8)] {
+        let mut opened = Ask::all(&schema).open("data-1.orc", bytes.clone()).await.unwrap();
+        let filter = from(&opened, id);
+        assert_eq!(opened.rows.prune(&filter).await.unwrap(), passed, "{id}");
+        assert_eq!(pieces(opened).await, [vec![-50; passed], vec![50; 8 - passed]].concat());
+    }
+}
+
+#[tokio::test]
+async fn changed_statistics_never_panic() {
+    let schema = schema("stripes");
+    let bytes = testdata("stripes/data-1.orc");
+    // The statistics, the footer and the postscript.
+    for at in (bytes.len() - 2000..bytes.len()).step_by(3) {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1 << (at % 8);
+        if let Ok(mut opened) = Ask::all(&schema).open("data-1.orc", changed).await
+            && opened.schema.index_of("id").is_ok()
+        {
+            let filter = from(&opened, 200);
+            let _ = opened.rows.prune(&filter).await;
+        }
+    }
 }

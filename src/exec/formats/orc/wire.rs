@@ -1,5 +1,6 @@
 //! The wire format of protocol buffers, which ORC's footers are written in.
 
+use super::integers::zigzag;
 use super::{Corrupt, Decoded};
 
 /// The value of a field.
@@ -68,6 +69,11 @@ impl<'a> Value<'a> {
             Value::Number(n) => Ok(n),
             _ => Err(WRONG_TYPE),
         }
+    }
+
+    /// A number that is written zigzag.
+    pub(super) fn signed(self) -> Decoded<i64> {
+        self.number().map(zigzag)
     }
 
     pub(super) fn bytes(self) -> Decoded<&'a [u8]> {
