@@ -257,7 +257,9 @@ impl Refs<'_> {
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
         let snapshot = snapshot.or_else(|| self.current()).ok_or_else(|| {
-            Error::not_found(format!("`{name}` would name the current snapshot, but the table has none yet: append to it first"))
+            Error::not_found(format!(
+                "`{name}` would name the current snapshot, but the table has none yet: append to it first"
+            ))
         })?;
         self.snapshot(snapshot)?;
         self.refs.insert(name.to_owned(), SnapshotRef::new(snapshot, ref_type));
