@@ -113,3 +113,62 @@ fn hash_directories(name: &str) -> String {
     }
     path
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::ids::{FieldId, SpecId};
+    use super::super::partition::PartitionField;
+    use super::super::transform::Transform;
+    use super::*;
+
+    fn file(location: &str, properties: &[(&str, &str)], partitioned: bool) -> String {
+        let properties: BTreeMap<String, String> =
+            properties.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let field = PartitionField {
+            source_ids: vec![FieldId(1)],
+            field_id: FieldId(1000),
+            name: "p".to_owned(),
+            transform: Transform::Identity,
+            extra: serde_json::Map::new(),
+        };
+        let fields = if partitioned { vec![field] } else { vec![] };
+        let values = if partitioned { vec![Some(Value::Int(1))] } else { vec![] };
+        let spec = PartitionSpec { spec_id: SpecId(0), fields };
+        DataLocation::new(location, &TableProperties::new(&properties)).unwrap().file(&spec, &values, "a")
+    }
+
+    #[test]
+    fn a_directory_a_partition() {
+        assert_eq!(file("s3://b/db/t/", &[], false), "s3://b/db/t/data/a");
+        assert_eq!(file("s3://b/db/t", &[], true), "s3://b/db/t/data/p=1/a");
+        assert_eq!(file("s3://b/db/t", &[("write.data.path", "s3://c/x/")], true), "s3://c/x/p=1/a");
+        let old = [("write.folder-storage.path", "s3://c/y")];
+        assert_eq!(file("s3://b/db/t", &old, false), "s3://c/y/a");
+        let other = [("write.object-storage.path", "s3://c/z")];
+        assert_eq!(file("s3://b/db/t", &other, false), "s3://b/db/t/data/a", "only of hashed directories");
+    }
+
+    #[test]
+    fn hashed_directories() {
+        let on = ("write.object-storage.enabled", "true");
+        // The hash is that of Java's tests.
+        assert_eq!(file("s3://b/db/t", &[on], false), "s3://b/db/t/data/0101/0110/1001/10110010/a");
+        let elsewhere = [on, ("write.data.path", "s3://c/x")];
+        assert_eq!(file("s3://b/db/t", &elsewhere, false), "s3://c/x/0101/0110/1001/10110010/db/t/a");
+        let short = [on, ("write.object-storage.partitioned-paths", "false")];
+        assert_eq!(file("s3://b/db/t", &short, true), "s3://b/db/t/data/0101/0110/1001/10110010-a");
+        let path = file("s3://b/db/t", &[on], true);
+        assert!(path.starts_with("s3://b/db/t/data/") && path.ends_with("/p=1/a"), "{path}");
+        let old = [on, ("write.object-storage.path", "s3://c/z"), ("write.folder-storage.path", "s3://c/y")];
+        assert!(file("s3://b/db/t", &old, false).starts_with("s3://c/z/0101/"));
+    }
+
+    #[test]
+    fn what_java_would_load_is_an_error() {
+        let set = BTreeMap::from([("write.location-provider.impl".to_owned(), "x.Y".to_owned())]);
+        let error = DataLocation::new("s3://b/t", &TableProperties::new(&set)).unwrap_err();
+        assert!(error.to_string().contains("write.location-provider.impl"), "{error}");
+    }
+}

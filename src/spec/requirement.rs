@@ -152,3 +152,127 @@ fn branches(base: &TableMetadata) -> impl Iterator<Item = TableRequirement> + '_
         snapshot_id: Some(reference.snapshot_id),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::super::schema::Schema;
+    use super::super::snapshot::SnapshotRef;
+    use super::super::types::{NestedField, PrimitiveType};
+    use super::TableRequirement as R;
+    use super::*;
+
+    fn table() -> TableMetadata {
+        let fields = vec![NestedField::optional(1, "a", PrimitiveType::Int)];
+        let schema = Schema::new(SchemaId(0), fields, vec![]).unwrap();
+        let updates = TableMetadata::creation(&schema, None, None, "/t", &BTreeMap::new()).unwrap();
+        let mut table = TableMetadata::apply(None, &updates, 0).unwrap();
+        for (name, ref_type, id) in
+            [("main", RefType::Branch, 1), ("b", RefType::Branch, 2), ("t", RefType::Tag, 3)]
+        {
+            table.refs.insert(name.into(), SnapshotRef::new(SnapshotId(id), ref_type));
+        }
+        table
+    }
+
+    fn set_ref(name: &str) -> TableUpdate {
+        let reference = SnapshotRef::new(SnapshotId(9), RefType::Branch);
+        TableUpdate::SetSnapshotRef { name: name.into(), reference }
+    }
+
+    fn at(name: &str, id: Option<i64>) -> R {
+        R::RefSnapshotId { name: name.into(), snapshot_id: id.map(SnapshotId) }
+    }
+
+    #[test]
+    fn each_update_has_its_requirements() {
+        let table = table();
+        let schema = TableUpdate::AddSchema(Arc::clone(table.current_schema()));
+        let spec = TableUpdate::AddSpec(Arc::clone(table.default_spec()));
+        let branch = at("b", Some(2));
+        let cases = [
+            (schema, vec![R::LastAssignedFieldId(FieldId(1))]),
+            (TableUpdate::SetCurrentSchema(SchemaId(-1)), vec![R::CurrentSchemaId(SchemaId(0))]),
+            (spec, vec![R::LastAssignedPartitionId(FieldId(999))]),
+            (TableUpdate::SetDefaultSpec(SpecId(-1)), vec![R::DefaultSpecId(SpecId(0))]),
+            (TableUpdate::SetDefaultSortOrder(SortOrderId(0)), vec![R::DefaultSortOrderId(SortOrderId(0))]),
+            (set_ref("main"), vec![at("main", Some(1))]),
+            (set_ref("new"), vec![at("new", None)]),
+            (TableUpdate::RemoveSchemas(vec![]), vec![R::CurrentSchemaId(SchemaId(0)), branch.clone()]),
+            (TableUpdate::RemovePartitionSpecs(vec![]), vec![R::DefaultSpecId(SpecId(0)), branch]),
+            (TableUpdate::SetLocation("/x".into()), vec![]),
+            (TableUpdate::RemoveSnapshots(vec![]), vec![]),
+        ];
+        let mut all = vec![R::Uuid(table.table_uuid.unwrap())];
+        for (update, expected) in &cases {
+            let found = requirements_for(std::slice::from_ref(update), Some(&table));
+            assert_eq!(found[0], R::Uuid(table.table_uuid.unwrap()));
+            assert_eq!(&found[1..], expected, "{}", update.action());
+            for requirement in expected {
+                if !all.contains(requirement) {
+                    all.push(requirement.clone());
+                }
+            }
+        }
+        // Each once, however often an update occurs.
+        let updates: Vec<_> = cases.iter().chain(&cases).map(|(update, _)| update.clone()).collect();
+        assert_eq!(requirements_for(&updates, Some(&table)), all);
+        assert_eq!(requirements_for(&updates, None), [R::Create]);
+        let replaced = [
+            R::Uuid(table.table_uuid.unwrap()),
+            R::LastAssignedFieldId(FieldId(1)),
+            R::LastAssignedPartitionId(FieldId(999)),
+        ];
+        assert_eq!(requirements_for_replace(&updates, &table), replaced);
+    }
+
+    #[test]
+    fn an_old_table_without_a_uuid_has_none_to_require() {
+        let mut table = table();
+        table.table_uuid = None;
+        assert_eq!(requirements_for(&[], Some(&table)), []);
+        assert!(R::Uuid(Uuid::from_u128(1)).check(Some(&table)).is_err());
+    }
+
+    #[test]
+    fn requirements_hold_or_are_conflicts() {
+        let table = table();
+        let holds = [
+            R::Uuid(table.table_uuid.unwrap()),
+            at("main", Some(1)),
+            at("new", None),
+            R::LastAssignedFieldId(FieldId(1)),
+            R::CurrentSchemaId(SchemaId(0)),
+            R::LastAssignedPartitionId(FieldId(999)),
+            R::DefaultSpecId(SpecId(0)),
+            R::DefaultSortOrderId(SortOrderId(0)),
+        ];
+        let fails = [
+            R::Create,
+            R::Uuid(Uuid::from_u128(1)),
+            at("main", Some(2)),
+            at("main", None),
+            at("new", Some(1)),
+            R::LastAssignedFieldId(FieldId(2)),
+            R::CurrentSchemaId(SchemaId(1)),
+            R::LastAssignedPartitionId(FieldId(1000)),
+            R::DefaultSpecId(SpecId(1)),
+            R::DefaultSortOrderId(SortOrderId(1)),
+        ];
+        for requirement in &holds {
+            requirement.check(Some(&table)).unwrap();
+        }
+        for requirement in &fails {
+            let error = requirement.check(Some(&table)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::CommitConflict, "{requirement:?}");
+        }
+        assert!(R::Create.check(None).is_ok());
+        assert!(at("main", None).check(None).is_ok());
+        for requirement in [&holds[0], &holds[1], &holds[4]] {
+            let error = requirement.check(None).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::CommitConflict, "{requirement:?}");
+        }
+    }
+}

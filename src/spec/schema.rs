@@ -93,6 +93,15 @@ impl Schema {
         Some(self.path_of(id)?.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join("."))
     }
 
+    /// The field with that full name, as [`Schema::full_name`] has it (exact case).
+    pub fn field_by_full_name(&self, name: &str) -> Option<&NestedField> {
+        // Names may have dots of their own, so that a name with dots is more than one path.
+        self.root.field_by_name(name).or_else(|| {
+            let mut ids = self.field_ids().filter(|_| name.contains('.'));
+            self.field_by_id(ids.find(|id| self.full_name(*id).as_deref() == Some(name))?)
+        })
+    }
+
     /// Whether the field, or a field that it lies in, may be null: only then can `IS NULL` hold.
     pub fn can_be_null(&self, id: FieldId) -> bool {
         self.path_of(id).is_none_or(|path| path.iter().any(|f| !f.required))
@@ -169,6 +178,13 @@ mod tests {
         assert!(!schema.can_be_null(FieldId(1)));
         assert_eq!(schema.highest_field_id(), FieldId(7));
         assert!(schema.field_by_path(&["Points"]).is_none());
+        assert_eq!(schema.field_by_full_name("points.element.x").unwrap().id, FieldId(4));
+        assert!(schema.field_by_full_name("points.x").is_none());
+        let nested = StructType::new(vec![NestedField::required(2, "b.c", P::Int)]);
+        let dots = vec![NestedField::required(1, "a", nested), NestedField::required(3, "d.e", P::Int)];
+        let dots = Schema::new(SchemaId(0), dots, vec![]).unwrap();
+        assert_eq!(dots.field_by_full_name("a.b.c").unwrap().id, FieldId(2));
+        assert_eq!(dots.field_by_full_name("d.e").unwrap().id, FieldId(3));
     }
 
     #[test]

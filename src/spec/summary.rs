@@ -269,3 +269,216 @@ impl Side {
 fn add(count: &mut i64, more: i64) {
     *count = count.saturating_add(more);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::content_file::FileFormat;
+    use super::super::ids::{FieldId, SequenceNumber, SnapshotId, SpecId};
+    use super::super::metrics::Metrics;
+    use super::super::partition::PartitionField;
+    use super::super::snapshot::SnapshotManifests;
+    use super::super::transform::Transform;
+    use super::super::value::Value;
+    use super::*;
+
+    fn spec() -> PartitionSpec {
+        let field = PartitionField {
+            source_ids: vec![FieldId(1)],
+            field_id: FieldId(1000),
+            name: "p".to_owned(),
+            transform: Transform::Identity,
+            extra: serde_json::Map::new(),
+        };
+        PartitionSpec { spec_id: SpecId(0), fields: vec![field] }
+    }
+
+    fn file(content: ContentType, partition: i32, records: i64) -> ContentFile {
+        ContentFile {
+            content,
+            file_path: "f".into(),
+            file_format: FileFormat::Parquet,
+            spec_id: SpecId(0),
+            partition: vec![Some(Value::Int(partition))],
+            record_count: records,
+            file_size_in_bytes: 100,
+            metrics: Metrics::default(),
+            key_metadata: None,
+            split_offsets: None,
+            equality_ids: None,
+            sort_order_id: None,
+            first_row_id: None,
+            referenced_data_file: None,
+            content_offset: None,
+            content_size_in_bytes: None,
+        }
+    }
+
+    fn vector() -> ContentFile {
+        ContentFile {
+            file_format: FileFormat::Puffin,
+            content_size_in_bytes: Some(7),
+            ..file(ContentType::PositionDeletes, 1, 3)
+        }
+    }
+
+    fn strings(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    fn after(summary: BTreeMap<String, String>) -> Snapshot {
+        Snapshot {
+            snapshot_id: SnapshotId(1),
+            parent_snapshot_id: None,
+            sequence_number: SequenceNumber(1),
+            timestamp_ms: 0,
+            manifests: SnapshotManifests::List(String::new()),
+            summary,
+            schema_id: None,
+            first_row_id: None,
+            added_rows: None,
+            key_id: None,
+            extra: serde_json::Map::new(),
+        }
+    }
+
+    #[test]
+    fn every_kind_of_file_is_counted() {
+        let mut summary = SnapshotSummary::default();
+        summary.add_file(&spec(), &file(ContentType::Data, 1, 10));
+        summary.add_file(&spec(), &file(ContentType::Data, 2, 20));
+        summary.add_file(&spec(), &file(ContentType::PositionDeletes, 1, 4));
+        summary.add_file(&spec(), &file(ContentType::EqualityDeletes, 1, 5));
+        summary.add_file(&spec(), &vector());
+        summary.set("k", "v");
+        let first = summary.build("overwrite", None);
+        let expected = strings(&[
+            ("added-data-files", "2"),
+            ("added-delete-files", "3"),
+            ("added-dvs", "1"),
+            ("added-equality-delete-files", "1"),
+            ("added-equality-deletes", "5"),
+            ("added-files-size", "407"),
+            ("added-position-delete-files", "1"),
+            ("added-position-deletes", "7"),
+            ("added-records", "30"),
+            ("changed-partition-count", "2"),
+            ("k", "v"),
+            ("operation", "overwrite"),
+            ("total-data-files", "2"),
+            ("total-delete-files", "3"),
+            ("total-equality-deletes", "5"),
+            ("total-files-size", "407"),
+            ("total-position-deletes", "7"),
+            ("total-records", "30"),
+        ]);
+        assert_eq!(first, expected);
+
+        let mut summary = SnapshotSummary::default();
+        summary.remove_file(&spec(), &file(ContentType::Data, 1, 10));
+        summary.remove_file(&spec(), &file(ContentType::PositionDeletes, 1, 4));
+        summary.remove_file(&spec(), &file(ContentType::EqualityDeletes, 1, 5));
+        summary.remove_file(&spec(), &vector());
+        summary.count_duplicate_delete();
+        let second = summary.build("delete", Some(&after(first)));
+        let expected = strings(&[
+            ("changed-partition-count", "1"),
+            ("deleted-data-files", "1"),
+            ("deleted-duplicate-files", "1"),
+            ("deleted-records", "10"),
+            ("operation", "delete"),
+            ("removed-delete-files", "3"),
+            ("removed-dvs", "1"),
+            ("removed-equality-delete-files", "1"),
+            ("removed-equality-deletes", "5"),
+            ("removed-files-size", "307"),
+            ("removed-position-delete-files", "1"),
+            ("removed-position-deletes", "7"),
+            ("total-data-files", "1"),
+            ("total-delete-files", "0"),
+            ("total-equality-deletes", "0"),
+            ("total-files-size", "100"),
+            ("total-position-deletes", "0"),
+            ("total-records", "20"),
+        ]);
+        assert_eq!(second, expected);
+    }
+
+    #[test]
+    fn totals_that_are_not_known_stay_unknown() {
+        let mut summary = SnapshotSummary::default();
+        summary.add_file(&spec(), &file(ContentType::Data, 1, 10));
+        summary.set("total-records", "5");
+        let before =
+            strings(&[("total-data-files", "x"), ("total-files-size", "-1"), ("total-records", "9")]);
+        let built = summary.build("append", Some(&after(before)));
+        let totals: Vec<_> = built.iter().filter(|(name, _)| name.starts_with("total-")).collect();
+        assert_eq!(
+            totals,
+            [
+                (&"total-files-size".to_owned(), &"99".to_owned()),
+                (&"total-records".to_owned(), &"19".to_owned())
+            ]
+        );
+        let full = strings(&[("total-records", &i64::MAX.to_string())]);
+        assert!(!summary.build("append", Some(&after(full))).contains_key("total-records"));
+    }
+
+    #[test]
+    fn partitions_are_told_up_to_the_limit() {
+        let mut summary = SnapshotSummary::new(1);
+        summary.add_file(&spec(), &file(ContentType::Data, 1, 10));
+        let built = summary.build("append", None);
+        assert_eq!(built["partition-summaries-included"], "true");
+        assert_eq!(built["partitions.p=1"], "added-data-files=1,added-records=10,added-files-size=100");
+        let mut other = SnapshotSummary::default();
+        other.add_file(&spec(), &file(ContentType::Data, 1, 1));
+        summary.merge(&other);
+        assert_eq!(summary.record_changes(), (11, 0));
+        assert_eq!(
+            summary.build("append", None)["partitions.p=1"],
+            "added-data-files=2,added-records=11,added-files-size=200"
+        );
+        other.add_file(&spec(), &file(ContentType::Data, 2, 1));
+        summary.merge(&other);
+        let built = summary.build("append", None);
+        assert_eq!(built["changed-partition-count"], "2");
+        assert!(!built.keys().any(|name| name.starts_with("partition")));
+    }
+
+    #[test]
+    fn manifests_are_counted_as_a_whole() {
+        let manifest = |content| ManifestFile {
+            manifest_path: String::new(),
+            manifest_length: 0,
+            partition_spec_id: SpecId(0),
+            content,
+            sequence_number: SequenceNumber(0),
+            min_sequence_number: SequenceNumber(0),
+            added_snapshot_id: None,
+            added_files_count: Some(2),
+            existing_files_count: Some(0),
+            deleted_files_count: Some(1),
+            added_rows_count: Some(20),
+            existing_rows_count: Some(0),
+            deleted_rows_count: Some(10),
+            partitions: None,
+            key_metadata: None,
+            first_row_id: None,
+        };
+        let mut summary = SnapshotSummary::new(9);
+        summary.add_file(&spec(), &file(ContentType::Data, 1, 1));
+        summary.add_manifest(&manifest(ManifestContent::Data));
+        let built = summary.build("append", None);
+        assert_eq!((built["added-data-files"].as_str(), built["added-records"].as_str()), ("3", "21"));
+        assert_eq!((built["deleted-data-files"].as_str(), built["deleted-records"].as_str()), ("1", "10"));
+        assert!(!built.keys().any(|name| name.contains("partition")));
+        assert_eq!(built["added-files-size"], "100");
+        summary.add_manifest(&manifest(ManifestContent::Deletes));
+        let built = summary.build("append", None);
+        assert_eq!(
+            (built["added-delete-files"].as_str(), built["removed-delete-files"].as_str()),
+            ("2", "1")
+        );
+        assert!(!built.contains_key("added-files-size"));
+    }
+}

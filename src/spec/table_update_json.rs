@@ -276,7 +276,7 @@ mod tests {
             assert!(error.message().contains(action), "{error}");
         }
         let error = TableUpdate::from_json(&json!({"action": "assign-uuid", "uuid": "x"})).unwrap_err();
-        assert_eq!(error.to_string().contains("field `uuid`"), true, "{error}");
+        assert!(error.to_string().contains("field `uuid`"), "{error}");
     }
 
     #[test]

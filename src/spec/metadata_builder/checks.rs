@@ -98,21 +98,20 @@ fn check_identifier(schema: &Schema, id: FieldId) -> Result<()> {
 /// Whether a spec's partitions can be made from a schema's rows. `writing`: transforms that are not
 /// known are errors.
 pub(super) fn check_spec(spec: &PartitionSpec, schema: &Schema, writing: bool) -> Result<()> {
+    check_partition_names(spec, schema)?;
     let mut names = HashSet::new();
+    let mut ids = HashSet::new();
     for field in &spec.fields {
         let place = |e: Error| e.context(format!("partition field `{}`", field.name));
         if field.name.is_empty() || !names.insert(field.name.as_str()) {
             return Err(place(Error::invalid("the name of a partition field is empty or occurs twice")));
         }
+        if !ids.insert(field.field_id) {
+            return Err(place(Error::invalid(format!("partition field id {} occurs twice", field.field_id))));
+        }
         // The source of a void field may be gone.
         if field.transform == Transform::Void {
             continue;
-        }
-        let named = schema.field_by_path(&field.name.split('.').collect::<Vec<_>>());
-        if let Some(column) = named
-            && !field.source_ids.contains(&column.id)
-        {
-            return Err(place(Error::invalid("has the name of another column")));
         }
         check_source(&field.source_ids, &field.transform, schema, writing).map_err(place)?;
         for id in &field.source_ids {
@@ -124,6 +123,21 @@ pub(super) fn check_spec(spec: &PartitionSpec, schema: &Schema, writing: bool) -
         }
     }
     Ok(())
+}
+
+/// Whether no partition field has the name of a column that it is not made from. Java refuses to
+/// read a table with such a spec, be it ever so old, as long as it has the source column.
+pub(super) fn check_partition_names(spec: &PartitionSpec, schema: &Schema) -> Result<()> {
+    let clash = spec.fields.iter().find(|field| {
+        let exists = field.source_ids.iter().any(|id| schema.field_by_id(*id).is_some());
+        let named = schema.field_by_full_name(&field.name);
+        exists && named.is_some_and(|column| !field.source_ids.contains(&column.id))
+    });
+    match clash {
+        None => Ok(()),
+        Some(field) => Err(Error::invalid("has the name of a column that it is not made from")
+            .context(format!("partition field `{}`", field.name))),
+    }
 }
 
 /// Whether a schema's rows can be sorted by an order; `writing` as for [`check_spec`].

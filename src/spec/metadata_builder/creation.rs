@@ -13,6 +13,7 @@ use super::super::partition_json::FIRST_PARTITION_FIELD_ID;
 use super::super::schema::Schema;
 use super::super::sort::{SortField, SortOrder};
 use super::super::table_metadata::TableMetadata;
+use super::super::table_properties::TableProperties;
 use super::super::table_update::{LAST_ADDED, TableUpdate};
 use super::fresh_ids::assign_fresh_ids;
 use super::{
@@ -25,8 +26,9 @@ impl TableMetadata {
     /// version; reserved properties are left out, and what engines expect of new tables is added.
     ///
     /// # Errors
-    /// `DataInvalid` for a spec or order whose source is not in the schema and for a
-    /// `format-version` that is none. The rest shows in [`TableMetadata::apply`].
+    /// `DataInvalid` for a spec or order whose source is not in the schema, and for properties
+    /// with wrong values or of columns that are not there. The rest shows in
+    /// [`TableMetadata::apply`].
     pub fn creation(
         schema: &Schema,
         spec: Option<&PartitionSpec>,
@@ -34,20 +36,15 @@ impl TableMetadata {
         location: &str,
         properties: &BTreeMap<String, String>,
     ) -> Result<Vec<TableUpdate>> {
-        let version = match properties.get(FORMAT_VERSION_PROPERTY) {
-            Some(value) => parse_version(value)?,
-            None => DEFAULT_FORMAT_VERSION,
-        };
+        let version = requested_version(properties)?.unwrap_or(DEFAULT_FORMAT_VERSION);
         let fresh = assign_fresh_ids(schema, FieldId(0), None)?;
-        let first = (FIRST_PARTITION_FIELD_ID..).map(FieldId);
-        let fields = spec.map_or(&[][..], |spec| &spec.fields);
-        let fields = fields.iter().zip(first).map(|(field, field_id)| {
-            let source_ids = new_ids(&field.source_ids, &fresh.new_ids)
-                .map_err(|e| e.context(format!("partition field `{}`", field.name)))?;
-            Ok(PartitionField { source_ids, field_id, ..field.clone() })
-        });
-        let spec = PartitionSpec { spec_id: SpecId(0), fields: fields.collect::<Result<_>>()? };
+        let mut fields = fresh_spec_fields(spec, &fresh.new_ids)?;
+        for (field, id) in fields.iter_mut().zip(FIRST_PARTITION_FIELD_ID..) {
+            field.field_id = FieldId(id);
+        }
+        let spec = PartitionSpec { spec_id: SpecId(0), fields };
         let order = fresh_order(order, &fresh.new_ids)?;
+        check_properties(properties, &fresh.schema, &order)?;
         Ok(vec![
             TableUpdate::AssignUuid(Uuid::new_v4()),
             TableUpdate::UpgradeFormatVersion(version),
@@ -63,15 +60,49 @@ impl TableMetadata {
     }
 }
 
+/// The version that the property `format-version` asks for.
+pub(super) fn requested_version(properties: &BTreeMap<String, String>) -> Result<Option<u8>> {
+    properties.get(FORMAT_VERSION_PROPERTY).map(|value| parse_version(value)).transpose()
+}
+
 /// The properties that a new table stores.
-fn stored_properties(properties: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub(super) fn stored_properties(properties: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     // Java's default for old tables was gzip; new ones name the better one.
     let zstd = ("write.parquet.compression-codec".to_owned(), "zstd".to_owned());
     let given = properties.iter().filter(|(name, _)| !is_reserved(name));
     std::iter::once(zstd).chain(given.map(|(k, v)| (k.clone(), v.clone()))).collect()
 }
 
-fn fresh_order(order: Option<&SortOrder>, ids: &HashMap<FieldId, FieldId>) -> Result<SortOrder> {
+/// Looks at properties that would otherwise fail every later commit or write.
+pub(super) fn check_properties(
+    properties: &BTreeMap<String, String>,
+    schema: &Schema,
+    order: &SortOrder,
+) -> Result<()> {
+    let typed = TableProperties::new(properties);
+    typed.commit_retry()?;
+    typed.commit_status_checks()?;
+    typed.metadata_previous_versions_max()?;
+    typed.metadata_gzip()?;
+    typed.metrics_config(schema, order)?;
+    typed.check_metrics_columns(schema)
+}
+
+/// The fields of a spec, with the sources' new ids.
+pub(super) fn fresh_spec_fields(
+    spec: Option<&PartitionSpec>,
+    ids: &HashMap<FieldId, FieldId>,
+) -> Result<Vec<PartitionField>> {
+    let fields = spec.map_or(&[][..], |spec| &spec.fields).iter().map(|field| {
+        let source_ids = new_ids(&field.source_ids, ids)
+            .map_err(|e| e.context(format!("partition field `{}`", field.name)))?;
+        Ok(PartitionField { source_ids, ..field.clone() })
+    });
+    fields.collect()
+}
+
+/// A sort order with the sources' new ids.
+pub(super) fn fresh_order(order: Option<&SortOrder>, ids: &HashMap<FieldId, FieldId>) -> Result<SortOrder> {
     let fields = order.map_or(&[][..], |order| &order.fields);
     let order_id = SortOrderId(i32::from(!fields.is_empty()));
     let fields = fields.iter().enumerate().map(|(i, field)| {

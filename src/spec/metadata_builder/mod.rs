@@ -3,6 +3,7 @@
 mod checks;
 mod creation;
 mod fresh_ids;
+mod replacement;
 mod schemas;
 mod snapshots;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::super::sort::SortOrder;
 use super::super::table_metadata::TableMetadata;
 use super::super::table_update::LAST_ADDED;
 use super::super::transform::Transform;
-use super::checks::{check_order, check_schema, check_spec};
+use super::checks::{check_order, check_partition_names, check_schema, check_spec};
 use super::{Builder, refused};
 
 impl TableMetadata {
@@ -196,6 +196,9 @@ impl Builder<'_> {
         let same_schema = self.base.is_some_and(|base| base.current_schema_id == metadata.current_schema_id);
         if !same_schema || self.base.is_some_and(|base| base.default_spec_id != metadata.default_spec_id) {
             check_spec(spec, schema, false).context(|| "the default partition spec".to_owned())?;
+        }
+        if !same_schema {
+            metadata.partition_specs.values().try_for_each(|spec| check_partition_names(spec, schema))?;
         }
         if !same_schema
             || self.base.is_some_and(|base| base.default_sort_order_id != metadata.default_sort_order_id)

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 use super::super::ids::FieldId;
 use super::super::schema::Schema;
@@ -10,7 +10,7 @@ use super::super::sort::SortOrder;
 use super::super::transform::Transform;
 use super::super::types::{NestedField, Type};
 use super::TableProperties;
-use super::parse::bad_value;
+use super::parse::{bad_value, wrong};
 
 const DEFAULT: &str = "write.metadata.metrics.default";
 const COLUMN_PREFIX: &str = "write.metadata.metrics.column.";
@@ -91,11 +91,22 @@ impl TableProperties<'_> {
         }
         for (column, name) in self.under(COLUMN_PREFIX) {
             let Some(mode) = self.metrics_mode(name)? else { continue };
-            if let Some(field) = schema.field_by_path(&column.split('.').collect::<Vec<_>>()) {
+            if let Some(field) = schema.field_by_full_name(column) {
                 columns.insert(field.id, mode);
             }
         }
         Ok(MetricsConfig { default, columns })
+    }
+
+    /// Whether all columns that `write.metadata.metrics.column.NAME` names are in a schema.
+    pub(crate) fn check_metrics_columns(&self, schema: &Schema) -> Result<()> {
+        let missing = |column: &str| schema.field_by_full_name(column).is_none();
+        match self.under(COLUMN_PREFIX).find(|(column, _)| missing(column)) {
+            None => Ok(()),
+            Some((column, name)) => {
+                Err(wrong(name, Error::invalid(format!("there is no column `{column}`"))))
+            }
+        }
     }
 
     fn metrics_mode(&self, name: &str) -> Result<Option<MetricsMode>> {
