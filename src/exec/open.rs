@@ -98,7 +98,10 @@ impl OpenFiles {
         let removes = !removal.is_empty() || self.row_filter.is_some();
         let (source, remainder) = match removes {
             false => (Arc::clone(&self.inner), None),
-            true => self.before_removal(removal)?,
+            true => {
+                let (source, remainder) = self.before_removal(removal)?;
+                (source, Some(remainder))
+            }
         };
         // Rows that are taken out after decoding don't count for a limit.
         let limit = if removes { None } else { self.limit };
@@ -120,7 +123,7 @@ impl OpenFiles {
 
     /// The Parquet source with the columns that the query reads and those that the removal needs,
     /// and what then becomes of its batches.
-    fn before_removal(&self, removal: Removal) -> DfResult<(Arc<dyn FileSource>, Option<Arc<Remainder>>)> {
+    fn before_removal(&self, removal: Removal) -> DfResult<(Arc<dyn FileSource>, Arc<Remainder>)> {
         let schema = self.inner.table_schema().table_schema();
         let wanted = ProjectionExprs::new(self.projection());
         let exprs = wanted.iter().map(|p| &p.expr).chain(&self.row_filter);
@@ -153,7 +156,7 @@ impl OpenFiles {
         let filter = self.row_filter.clone();
         let remainder =
             Remainder::new(removal, filter, &wanted, &decoded, Arc::new(output), self.batch_size)?;
-        Ok((source, Some(Arc::new(remainder))))
+        Ok((source, Arc::new(remainder)))
     }
 
     fn pushed(&self) -> Result<&ParquetSource> {
