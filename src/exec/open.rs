@@ -190,19 +190,18 @@ impl MorselPlanner for Loading {
             let task = Arc::clone(&scan_file.task);
             let in_file = || format!("deletes of file {}", task.data_file.file_path);
             let deletes = &open.context.deletes;
-            let equality = deletes.equality(&task).await.context(in_file)?;
             if task.data_file.file_format != FileFormat::Parquet {
+                let equality = deletes.equality(&task).await.context(in_file)?;
                 let positions = deletes.positions(&task).await.context(in_file)?;
                 let stream = open_rows(&open, &file, &scan_file, positions, equality).await?;
                 return Ok(Box::new(Ready(Some(Rows(stream)))) as Box<dyn MorselPlanner>);
             }
             let size = i64::try_from(file.object_meta.size).unwrap_or(i64::MAX);
             let in_parts = file.range.as_ref().is_some_and(|range| range.start > 0 || range.end < size);
-            let live = deletes.live_rows(&task, in_parts).await.context(in_file)?;
-            if let Some(selection) = live.as_ref().and_then(LiveRows::long_runs) {
+            let removal = deletes.removal(&task, in_parts).await.context(in_file)?;
+            if let Some(selection) = removal.live.as_ref().and_then(LiveRows::long_runs) {
                 file = file.with_extension(ParquetRowSelection::new(selection));
             }
-            let removal = Removal { live, equality };
             open.parquet(file, &scan_file, removal)
         })))
     }
