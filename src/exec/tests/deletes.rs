@@ -309,6 +309,14 @@ async fn nested_and_floating_keys() {
     table.equality(2, &[11], &[("p", Some(1), Arc::new(key))]);
     table.equality(2, &[2], &[("f", Some(2), Arc::new(Float64Array::from(vec![f64::NAN])) as ArrayRef)]);
     assert_eq!(table.rows("SELECT p['x'], f FROM t ORDER BY f").await, ["1 0.0", "null 4.0"]);
+    // Floats are compared by their bits.
+    for (key, left) in [(-0.0, "0.0"), (0.0, "-0.0")] {
+        let mut table = TestTable::new(vec![NestedField::optional(2, "f", P::Double)]);
+        let floats = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
+        table.data(1, &[("f", Some(2), floats(vec![0.0, -0.0]))]);
+        table.equality(2, &[2], &[("f", Some(2), floats(vec![key]))]);
+        assert_eq!(table.rows("SELECT f FROM t").await, [left]);
+    }
     // A null struct has null fields, whatever lies below.
     let none = StructArray::new(vec![with_id("x", 11)].into(), vec![longs([None::<i64>])], None);
     table.equality(3, &[11], &[("p", Some(1), Arc::new(none))]);
