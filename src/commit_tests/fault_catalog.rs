@@ -51,21 +51,18 @@ impl FaultCatalog {
         if forced.is_some() {
             (self.when_forced)();
         }
-        let work = async {
-            match forced {
-                None => work.await,
-                Some(Forced::Overtaken(rival)) => {
-                    rival.await;
-                    work.await
-                }
-                Some(Forced::Fault(Fault::Lost)) => {
-                    work.await?;
-                    Err(of_a_commit(Fault::Lost))
-                }
-                Some(Forced::Fault(fault)) => Err(of_a_commit(fault)),
+        let name = || name.to_owned();
+        match forced {
+            Some(Forced::Fault(fault)) => {
+                let done = if fault == Fault::Lost { work.await.map(drop) } else { Ok(()) };
+                self.faults.call(name, async { done.and(Err(of_a_commit(fault))) }, of_a_commit).await
             }
-        };
-        self.faults.call(|| name.to_owned(), work, of_a_commit).await
+            Some(Forced::Overtaken(rival)) => {
+                rival.await;
+                self.faults.call(name, work, of_a_commit).await
+            }
+            None => self.faults.call(name, work, of_a_commit).await,
+        }
     }
 }
 

@@ -51,6 +51,11 @@ impl Operation {
         Operation::ExpireSnapshots,
     ];
 
+    /// The tables that it is about.
+    pub(super) fn tables(self) -> &'static [&'static str] {
+        if self == Self::TwoTables { &["t", "u"] } else { &["t"] }
+    }
+
     pub(super) fn format_version(self) -> u8 {
         match self {
             Self::MergingAppend | Self::PositionDeletes | Self::RewriteFiles | Self::ExpireSnapshots => 2,

@@ -76,6 +76,7 @@ pub(super) fn creation(version: u8) -> TableCreation {
         ("commit.status-check.num-retries", "2"),
         ("commit.status-check.min-wait-ms", "0"),
         ("commit.status-check.max-wait-ms", "0"),
+        ("write.manifest.compression-codec", "none"),
         // Each commit merges manifests and removes a metadata file.
         ("commit.manifest.min-count-to-merge", "2"),
         ("write.metadata.previous-versions-max", "2"),
@@ -160,8 +161,7 @@ impl Prepared {
         let old = this.delete(&table, "b", &[0]).await;
         table = commit(rig, &table, RowDelta::new().add_deletes([old.clone()])).await;
         this.old_delete = Some(old);
-        this.deletes.push(this.delete(&table, "a", &[1]).await);
-        this.deletes.push(this.delete(&table, "b", &[0, 2]).await);
+        this.deletes = vec![this.delete(&table, "a", &[1]).await, this.delete(&table, "b", &[0, 2]).await];
         this.snapshot = table.metadata().current_snapshot_id;
         if operation == Operation::TwoTables {
             let other = catalog.create_table(&ident(rig::TABLES[1]), creation(version)).await.unwrap();

@@ -73,6 +73,7 @@ pub(super) enum Domain {
 #[derive(Debug, Clone)]
 pub(super) struct Shot {
     memory: Arc<InMemory>,
+    pub(super) files: Arc<BTreeMap<Path, ObjectMeta>>,
     pointers: Vec<(&'static str, Option<String>)>,
 }
 
@@ -217,7 +218,7 @@ impl Rig {
                 pointers.push((table, pointer));
             }
         }
-        Shot { memory: Arc::new(self.memory().fork()), pointers }
+        Shot { memory: Arc::new(self.memory().fork()), files: Arc::new(self.files().await), pointers }
     }
 
     /// Makes everything as it was, and forgets all faults.
@@ -252,11 +253,10 @@ impl Rig {
     pub(super) fn rival(self: &Arc<Self>, before: &Shot, after: &Shot) -> BoxFuture<'static, ()> {
         let (rig, before, after) = (Arc::clone(self), before.clone(), after.clone());
         let work = async move {
-            let known = listed(&before.memory).await;
-            for (path, meta) in listed(&after.memory).await {
-                if known.get(&path).is_none_or(|known| known.e_tag != meta.e_tag) {
-                    let bytes = after.memory.get(&path).await.unwrap().bytes().await.unwrap();
-                    rig.memory().put(&path, bytes.into()).await.unwrap();
+            for (path, meta) in after.files.iter() {
+                if before.files.get(path).is_none_or(|known| known.e_tag != meta.e_tag) {
+                    let bytes = after.memory.get(path).await.unwrap().bytes().await.unwrap();
+                    rig.memory().put(path, bytes.into()).await.unwrap();
                 }
             }
             rig.point(&after).await;
@@ -280,12 +280,8 @@ impl Rig {
 
     /// All files, by their paths in the store.
     pub(super) async fn files(&self) -> BTreeMap<Path, ObjectMeta> {
-        listed(&self.memory()).await
-    }
-
-    /// The files that there were.
-    pub(super) async fn files_of(&self, shot: &Shot) -> BTreeMap<Path, ObjectMeta> {
-        listed(&shot.memory).await
+        let listed: Vec<_> = self.memory().list(None).try_collect().await.unwrap();
+        listed.into_iter().map(|meta| (meta.location.clone(), meta)).collect()
     }
 
     /// Waits until the writer is dead.
@@ -326,9 +322,4 @@ async fn set_pointer(metastore: &dyn Metastore, table: &str, wanted: Option<Stri
     };
     let swap = Swap { ident: ident(table), kind: EntryKind::Table, expected: now, new };
     metastore.swap(vec![swap]).await.unwrap();
-}
-
-async fn listed(memory: &InMemory) -> BTreeMap<Path, ObjectMeta> {
-    let listed: Vec<_> = memory.list(None).try_collect().await.unwrap();
-    listed.into_iter().map(|meta| (meta.location.clone(), meta)).collect()
 }

@@ -11,7 +11,7 @@ use object_store::path::Path;
 
 use super::ident;
 use super::prepared::Rows;
-use super::rig::{Rig, TABLES};
+use super::rig::Rig;
 use crate::IcebergTable;
 use crate::catalog::Catalog;
 use crate::error::ErrorKind;
@@ -45,10 +45,15 @@ pub(super) struct Look {
 ///
 /// # Errors
 /// What is not as it must be.
-pub(super) async fn look(rig: &Rig, catalog: &dyn Catalog, rows: &Rows) -> Result<Look, String> {
+pub(super) async fn look(
+    rig: &Rig,
+    catalog: &dyn Catalog,
+    names: &[&'static str],
+    rows: &Rows,
+) -> Result<Look, String> {
     let mut look = Look { state: State::new(), tables: BTreeMap::new(), needed: BTreeSet::new() };
     let files = rig.files().await;
-    for name in TABLES {
+    for name in names {
         let table = match catalog.load_table(&ident(name)).await {
             Ok(table) => table,
             Err(e) if e.kind() == ErrorKind::NotFound => continue,
@@ -61,7 +66,7 @@ pub(super) async fn look(rig: &Rig, catalog: &dyn Catalog, rows: &Rows) -> Resul
     Ok(look)
 }
 
-async fn see(
+pub(super) async fn see(
     table: &Table,
     rows: &Rows,
     files: &BTreeMap<Path, ObjectMeta>,
