@@ -60,8 +60,8 @@ pub(super) async fn look(
             Err(e) => return Err(format!("`{name}` can't be loaded: {e}")),
         };
         let seen = see(&table, rows, &files, &mut look.needed).await;
-        look.state.insert(name, seen.map_err(|e| format!("`{name}`: {e}"))?);
-        look.tables.insert(name, table);
+        look.state.insert(*name, seen.map_err(|e| format!("`{name}`: {e}"))?);
+        look.tables.insert(*name, table);
     }
     Ok(look)
 }
