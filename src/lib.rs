@@ -29,4 +29,6 @@ pub use provider::{IcebergTable, IcebergTableFactory};
 struct Readme;
 
 #[cfg(test)]
+mod commit_tests;
+#[cfg(test)]
 mod layers;

@@ -37,6 +37,13 @@ pub use rest::RestCatalog;
 #[cfg(feature = "catalog-sql")]
 pub use sql::SqlCatalog;
 
+#[cfg(test)]
+pub(crate) use metastore::{EntryKind, Metastore, Swap};
+#[cfg(test)]
+pub(crate) use placement::Placement;
+#[cfg(all(test, feature = "catalog-rest"))]
+pub(crate) use rest::tests::server as rest_server;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::Table;
 

@@ -11,7 +11,6 @@ use parquet::arrow::ArrowWriter;
 use uuid::Uuid;
 
 use super::{Catalog, FilesystemCatalog, Namespace, TableCreation, TableIdent};
-use crate::IcebergTable;
 use crate::arrow::to_arrow_schema;
 use crate::spec::{
     ContentFile, ContentType, FileFormat, Metrics, NestedField, PrimitiveType, Schema, SchemaId,
@@ -19,6 +18,7 @@ use crate::spec::{
 };
 use crate::table::{OpenOptions, Table};
 use crate::transaction::Append;
+use crate::{ErrorKind, IcebergTable};
 
 const WRITERS: i64 = 16;
 const COMMITS: i64 = 25;
@@ -84,8 +84,8 @@ async fn reachable(table: &Table) -> BTreeSet<String> {
     found
 }
 
-/// Sixteen writers append twenty-five times each. `shows_files`: nothing else writes to the table's
-/// directory, and it can be listed.
+/// Sixteen writers append twenty-five times each. They give up soon, and then begin again with the
+/// same file. `shows_files`: nothing else writes to the table's directory, and it can be listed.
 pub(crate) async fn sixteen_writers(catalog: Arc<dyn Catalog>, shows_files: bool) {
     let namespace = Namespace::new([format!("w_{}", Uuid::new_v4().simple())]).unwrap();
     catalog.create_namespace(&namespace, BTreeMap::new()).await.unwrap();
@@ -93,7 +93,7 @@ pub(crate) async fn sixteen_writers(catalog: Arc<dyn Catalog>, shows_files: bool
     let fields = vec![NestedField::optional(1, "id", Type::Primitive(PrimitiveType::Long))];
     let mut creation = TableCreation::new(Schema::new(SchemaId(0), fields, Vec::new()).unwrap());
     for (name, value) in [
-        ("commit.retry.num-retries", "1000"),
+        ("commit.retry.num-retries", "3"),
         ("commit.retry.min-wait-ms", "10"),
         ("commit.retry.max-wait-ms", "1000"),
         ("write.metadata.previous-versions-max", "20"),
@@ -103,18 +103,30 @@ pub(crate) async fn sixteen_writers(catalog: Arc<dyn Catalog>, shows_files: bool
     }
     let table = catalog.create_table(&ident, creation).await.unwrap();
     let writer = |writer: i64| {
-        let (catalog, mut table) = (Arc::clone(&catalog), table.clone());
+        let (catalog, ident, mut table) = (Arc::clone(&catalog), ident.clone(), table.clone());
         tokio::spawn(async move {
+            let mut gave_up = 0;
             for commit in 0..COMMITS {
                 let file = data_file(&table, writer * COMMITS + commit).await;
-                let append = table.transaction().apply(Append::merging().files([file]));
-                table = append.commit(catalog.as_ref()).await.unwrap();
+                table = loop {
+                    let append = table.transaction().apply(Append::merging().files([file.clone()]));
+                    match append.commit(catalog.as_ref()).await {
+                        Ok(table) => break table,
+                        Err(e) => assert_eq!(e.kind(), ErrorKind::CommitConflict, "{e}"),
+                    }
+                    gave_up += 1;
+                    table = catalog.load_table(&ident).await.unwrap();
+                };
             }
+            gave_up
         })
     };
+    let mut gave_up = 0;
     for done in (0..WRITERS).map(writer).collect::<Vec<_>>() {
-        done.await.unwrap();
+        gave_up += done.await.unwrap();
     }
+    // Otherwise nothing is known of what commits leave behind that fail.
+    assert!(gave_up > 0);
 
     let table = catalog.load_table(&ident).await.unwrap();
     assert_eq!(i64::try_from(table.metadata().snapshots.len()).unwrap(), WRITERS * COMMITS);
@@ -156,6 +168,15 @@ async fn on_sqlite() {
         ("warehouse".to_owned(), format!("{root}/wh")),
     ];
     let catalog = super::SqlCatalog::connect("c", properties.into()).await.unwrap();
+    sixteen_writers(Arc::new(catalog), true).await;
+}
+
+#[cfg(feature = "catalog-rest")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn on_a_rest_server() {
+    let server = super::rest_server::Server::start(Default::default()).await;
+    let properties = [("uri".to_owned(), server.uri.clone())].into();
+    let catalog = super::RestCatalog::connect("rest", properties).await.unwrap();
     sixteen_writers(Arc::new(catalog), true).await;
 }
 

@@ -16,7 +16,7 @@ mod properties;
 mod retry;
 mod tables;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod vending;
 mod views;
 

@@ -3,7 +3,7 @@
 mod faults;
 mod loading;
 mod real;
-mod server;
+pub(crate) mod server;
 mod signing_in;
 
 use std::collections::BTreeMap;

@@ -19,15 +19,15 @@ use crate::table::{OpenOptions, Table};
 
 /// What goes wrong with the next request that fits.
 #[derive(Debug, Clone)]
-pub(super) struct Fault {
+pub(crate) struct Fault {
     /// The method, and a part of the path.
-    pub(super) method: &'static str,
-    pub(super) path: &'static str,
-    pub(super) what: Wrong,
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
+    pub(crate) what: Wrong,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Wrong {
+pub(crate) enum Wrong {
     /// This status in place of doing anything, with `Retry-After: 0` or without.
     Refused(u16, bool),
     /// It is done, and answered with this status.
@@ -40,45 +40,47 @@ pub(super) enum Wrong {
 
 /// A request as it came in.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
-    pub(super) method: String,
+pub(crate) struct Seen {
+    pub(crate) method: String,
     /// With the query, as it was sent.
-    pub(super) path: String,
-    pub(super) headers: HashMap<String, String>,
-    pub(super) body: Bytes,
+    pub(crate) path: String,
+    pub(crate) headers: HashMap<String, String>,
+    pub(crate) body: Bytes,
 }
 
-pub(super) struct Server {
-    pub(super) uri: String,
-    pub(super) catalog: MemoryCatalog,
-    _warehouse: tempfile::TempDir,
+pub(crate) struct Server {
+    pub(crate) uri: String,
+    pub(crate) catalog: Arc<MemoryCatalog>,
+    _warehouse: Option<tempfile::TempDir>,
     settings: Settings,
-    pub(super) faults: Mutex<VecDeque<Fault>>,
-    pub(super) seen: Mutex<Vec<Seen>>,
+    pub(crate) faults: Mutex<VecDeque<Fault>>,
+    /// What goes wrong with the request of that number among those in `seen`.
+    pub(crate) nth: Mutex<Option<(usize, Wrong)>>,
+    pub(crate) seen: Mutex<Vec<Seen>>,
     replies: Mutex<HashMap<String, (u16, Bytes)>>,
     /// Tokens that are accepted.
-    pub(super) tokens: Mutex<Vec<String>>,
-    pub(super) issued: AtomicU32,
+    pub(crate) tokens: Mutex<Vec<String>>,
+    pub(crate) issued: AtomicU32,
     /// Whether tokens are exchanged.
-    pub(super) exchanges: AtomicBool,
+    pub(crate) exchanges: AtomicBool,
 }
 
 /// How a server is set up.
 #[derive(Clone)]
-pub(super) struct Settings {
-    pub(super) overrides: Vec<(&'static str, &'static str)>,
+pub(crate) struct Settings {
+    pub(crate) overrides: Vec<(&'static str, &'static str)>,
     /// Endpoints that are not offered; `None`: nothing is said about endpoints.
-    pub(super) lacks: Option<Vec<&'static str>>,
-    pub(super) idempotent: bool,
+    pub(crate) lacks: Option<Vec<&'static str>>,
+    pub(crate) idempotent: bool,
     /// `client:secret`, which must be exchanged for tokens.
-    pub(super) credential: Option<&'static str>,
-    pub(super) expires_in: Option<u64>,
-    pub(super) page_size: usize,
-    pub(super) separator: &'static str,
-    pub(super) etags: bool,
+    pub(crate) credential: Option<&'static str>,
+    pub(crate) expires_in: Option<u64>,
+    pub(crate) page_size: usize,
+    pub(crate) separator: &'static str,
+    pub(crate) etags: bool,
     /// Of tables that are loaded.
-    pub(super) config: Json,
-    pub(super) credentials: Json,
+    pub(crate) config: Json,
+    pub(crate) credentials: Json,
 }
 
 impl Default for Settings {
@@ -125,17 +127,27 @@ const ENDPOINTS: &[&str] = &[
 ];
 
 impl Server {
-    pub(super) async fn start(settings: Settings) -> Arc<Self> {
+    pub(crate) async fn start(settings: Settings) -> Arc<Self> {
         let warehouse = tempfile::tempdir().unwrap();
         let location = format!("file:{}", warehouse.path().display());
         let catalog = MemoryCatalog::with_warehouse("behind", &location, OpenOptions::new()).unwrap();
+        Self::serve(settings, catalog, Some(warehouse)).await
+    }
+
+    /// Serves a catalog.
+    pub(crate) async fn serve(
+        settings: Settings,
+        catalog: MemoryCatalog,
+        warehouse: Option<tempfile::TempDir>,
+    ) -> Arc<Self> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Arc::new(Self {
             uri: format!("http://{}/api", listener.local_addr().unwrap()),
-            catalog,
+            catalog: Arc::new(catalog),
             _warehouse: warehouse,
             settings,
             faults: Mutex::default(),
+            nth: Mutex::default(),
             seen: Mutex::default(),
             replies: Mutex::default(),
             tokens: Mutex::default(),
@@ -147,21 +159,26 @@ impl Server {
         server
     }
 
-    pub(super) fn wrong(&self, method: &'static str, path: &'static str, what: Wrong) {
+    pub(crate) fn wrong(&self, method: &'static str, path: &'static str, what: Wrong) {
         self.faults.lock().unwrap().push_back(Fault { method, path, what });
     }
 
     /// The requests that came in since the last call.
-    pub(super) fn requests(&self) -> Vec<Seen> {
+    pub(crate) fn requests(&self) -> Vec<Seen> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 
     /// No token that was issued is accepted any more.
-    pub(super) fn revoke(&self) {
+    pub(crate) fn revoke(&self) {
         self.tokens.lock().unwrap().clear();
     }
 
-    fn fault(&self, method: &str, path: &str) -> Option<Wrong> {
+    fn fault(&self, number: usize, method: &str, path: &str) -> Option<Wrong> {
+        if let Some((nth, wrong)) = *self.nth.lock().unwrap()
+            && nth == number
+        {
+            return Some(wrong);
+        }
         let mut faults = self.faults.lock().unwrap();
         let at = faults.iter().position(|f| f.method == method && path.contains(f.path))?;
         faults.remove(at).map(|f| f.what)
@@ -225,7 +242,7 @@ impl Server {
         let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
         let namespace = |text: &str| Namespace::new(text.split(self.settings.separator));
         let ident = |ns: &str, name: &str| TableIdent::new(namespace(ns)?, name);
-        let catalog = &self.catalog;
+        let catalog = self.catalog.as_ref();
         let done = |()| (204, Json::Null, None);
         match (seen.method.as_str(), segments.as_slice()) {
             ("GET", ["namespaces"]) => {
@@ -456,8 +473,12 @@ async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response
         .collect();
     let path = parts.uri.path_and_query().unwrap().to_string();
     let seen = Seen { method: parts.method.to_string(), path, headers, body };
-    server.seen.lock().unwrap().push(seen.clone());
-    let wrong = server.fault(&seen.method, &seen.path);
+    let number = {
+        let mut all = server.seen.lock().unwrap();
+        all.push(seen.clone());
+        all.len() - 1
+    };
+    let wrong = server.fault(number, &seen.method, &seen.path);
     if let Some(Wrong::Refused(status, wait)) = wrong {
         return reply(status, &refusal(status), None, wait);
     }
