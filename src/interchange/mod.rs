@@ -45,9 +45,12 @@ fn run(command: &mut Command) -> String {
     // Java's reasons come last, below many lines of where it happened.
     let reasons = said.lines().filter(|line| !line.trim_start().starts_with("at "));
     let reasons: Vec<_> = reasons.collect();
-    let from = reasons.len().saturating_sub(60);
-    assert!(ran.status.success(), "{}\n{}", ran.status, reasons[from..].join("\n"));
-    String::from_utf8(ran.stdout).unwrap()
+    let from = reasons.len().saturating_sub(40);
+    let printed = String::from_utf8(ran.stdout).unwrap();
+    // The statement before the one that failed.
+    let last = printed.lines().rev().find(|line| line.starts_with("-- ")).unwrap_or_default();
+    assert!(ran.status.success(), "{} after {last}\n{}", ran.status, reasons[from..].join("\n"));
+    printed
 }
 
 fn filesystem(warehouse: &Path) -> Arc<dyn Catalog> {

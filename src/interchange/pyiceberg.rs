@@ -20,7 +20,7 @@ fn is_readable(sample: &Sample) -> bool {
 }
 
 fn script(python: &str, properties: &BTreeMap<String, String>, results: &Path, tables: &[String]) {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/interchange/pyiceberg.py");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/interchange/take_turns.py");
     let properties = serde_json::to_string(properties).unwrap();
     run(Command::new(python).arg(program).arg(properties).arg(results).args(tables));
 }

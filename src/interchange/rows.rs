@@ -155,8 +155,11 @@ fn hex(bytes: &[u8]) -> Json {
     Json::String(bytes.iter().map(|b| format!("{b:02x}")).collect())
 }
 
-/// Text; UUIDs, which some engines have as text, without dashes.
+/// Text; UUIDs, which some engines have as text, without dashes, and local files as paths.
 fn text(text: &str) -> Json {
+    if let Some(path) = text.strip_prefix("file:/") {
+        return json!(format!("/{}", path.trim_start_matches('/')));
+    }
     match uuid::Uuid::parse_str(text) {
         Ok(uuid) if text.len() == 36 => json!(uuid.simple().to_string()),
         _ => json!(text),

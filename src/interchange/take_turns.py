@@ -1,6 +1,6 @@
 """Reads tables, changes them, and reads them again.
 
-pyiceberg.py CATALOG_PROPERTIES RESULTS_DIRECTORY [+]NAMESPACE.TABLE ...     `+`: it is changed too
+take_turns.py CATALOG_PROPERTIES RESULTS_DIRECTORY [+]NAMESPACE.TABLE ...     `+`: it is changed too
 """
 
 import json
