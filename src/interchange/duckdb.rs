@@ -16,7 +16,7 @@ async fn duckdb_reads_what_we_write() {
     let mut command = Command::new(program);
     let mut tables = Vec::new();
     for version in 1..=3 {
-        for sample in Maker::new(&catalog, version).await.all().await {
+        for sample in Maker::new(&catalog, "v", version).await.all().await {
             // DuckDB 1.5 fails where keys are deleted from a partition that is null.
             if sample.kind != Kind::Plain || sample.name() == "deletes" {
                 continue;

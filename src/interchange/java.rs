@@ -146,7 +146,7 @@ async fn java_reads_what_we_write() {
     let catalog: Arc<dyn Catalog> = filesystem(dir.path());
     let mut samples = Vec::new();
     for version in 1..=3 {
-        samples.extend(Maker::new(&catalog, version).await.all().await);
+        samples.extend(Maker::new(&catalog, "v", version).await.all().await);
     }
     let mut found = Differences::default();
     compare(&classes, catalog.as_ref(), &samples, &mut found).await;

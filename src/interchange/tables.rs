@@ -124,11 +124,10 @@ fn spec(schema: &Schema, fields: &[(&str, Transform)]) -> PartitionSpec {
 }
 
 impl Maker {
-    pub(super) async fn new(catalog: &Arc<dyn Catalog>, version: u8) -> Self {
-        let namespace = Namespace::new([format!("v{version}")]).unwrap();
-        if !catalog.namespace_exists(&namespace).await.unwrap() {
-            catalog.create_namespace(&namespace, Default::default()).await.unwrap();
-        }
+    /// Into the new namespace `<prefix><version>`.
+    pub(super) async fn new(catalog: &Arc<dyn Catalog>, prefix: &str, version: u8) -> Self {
+        let namespace = Namespace::new([format!("{prefix}{version}")]).unwrap();
+        catalog.create_namespace(&namespace, Default::default()).await.unwrap();
         Self { catalog: Arc::clone(catalog), namespace, version, samples: Vec::new() }
     }
 
@@ -474,9 +473,10 @@ impl Maker {
 
     /// Columns with defaults, added to rows that are there.
     async fn defaults(&mut self) {
-        let table = self
-            .create("defaults", Kind::Plain, self.creation(&[("s", primitive(P::String))], &[], &[]))
-            .await;
+        // Java's vectorized reader can't take a default of a decimal of many digits.
+        let properties = [("read.parquet.vectorization.enabled", "false")];
+        let creation = self.creation(&[("s", primitive(P::String))], &[], &properties);
+        let table = self.create("defaults", Kind::Plain, creation).await;
         let table = self.append(&table, 0..3).await;
         let mut update = UpdateSchema::new();
         for (name, t) in sql_types() {

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.catalog import load_catalog
-from pyiceberg.transforms import BucketTransform
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType
 
 properties, results, *names = sys.argv[1:]
@@ -38,7 +38,7 @@ def change(table):
     with table.update_schema() as update:
         update.add_column("by_python", IntegerType(), "a comment")
     with table.update_spec() as update:
-        update.add_field("id", BucketTransform(3), "id_by_python")
+        update.add_field("id", IdentityTransform(), "id_by_python")
     rows = table.scan(row_filter="id < 4").to_arrow()
     table.append(with_ids(rows, 3000))
     with table.transaction() as transaction:
