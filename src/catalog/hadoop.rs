@@ -187,19 +187,20 @@ impl HadoopTable {
         }
         let logged = |file: &str| file.rsplit('/').next().unwrap_or_default().to_owned();
         let log = &current.metadata.metadata_log;
-        if log.iter().any(|entry| logged(&entry.metadata_file) == name) {
+        // The log tells a file's time too: one of the same name may have been removed since.
+        let mut here = log.iter().filter(|entry| logged(&entry.metadata_file) == name);
+        let is_ours = here.next().map(|entry| entry.timestamp_ms == metadata.last_updated_ms);
+        if is_ours == Some(true) {
             return Ok(());
         }
         let oldest =
             log.first().and_then(|entry| hadoop_version(&Location::parse(&entry.metadata_file).ok()?));
-        match oldest {
-            // The log goes back that far, and tells of another file in its place, or none.
-            Some(oldest) if oldest <= version => {
-                remove(&self.storage, &file.to_string()).await;
-                Err(moved(ident))
-            }
-            _ => Err(unknown(moved(ident))),
+        // The log goes back that far, and tells of another file in its place, or of none.
+        if is_ours == Some(false) || oldest.is_some_and(|oldest| oldest <= version) {
+            remove(&self.storage, &file.to_string()).await;
+            return Err(moved(ident));
         }
+        Err(unknown(moved(ident)))
     }
 
     /// Removes the table; with `purging`, also files of it that lie elsewhere.
@@ -219,4 +220,84 @@ impl HadoopTable {
 
 fn unknown(error: Error) -> Error {
     Error::new(ErrorKind::CommitStateUnknown, "whether the commit happened can't be told").with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::memory::InMemory;
+
+    use super::*;
+    use crate::storage::StorageProperties;
+
+    /// What an error of that kind means, with this content in the file.
+    async fn outcome(store: &str, kind: ErrorKind, content: Option<&str>) -> Option<ErrorKind> {
+        let storage = Storage::new(StorageProperties::new());
+        let storage = storage.with_store(store, Arc::new(InMemory::new())).unwrap();
+        let directory = Location::parse(&format!("{store}/t")).unwrap();
+        let file = directory.join("metadata/v2.metadata.json");
+        if let Some(content) = content {
+            storage.write(&file, content.to_owned().into()).await.unwrap();
+        }
+        let table = HadoopTable::new(storage, directory);
+        let conflict = || Error::new(ErrorKind::CommitConflict, "conflict");
+        let told = table.outcome(&file, &"ours".into(), Error::new(kind, "failed"), conflict).await;
+        told.err().map(|e| e.kind())
+    }
+
+    #[tokio::test]
+    async fn errors_are_told_by_what_is_in_the_file() {
+        use ErrorKind::{AlreadyExists, CommitConflict, CommitStateUnknown, Io, Unsupported};
+        for (store, kind, content, expected) in [
+            // The reply was lost, or a first attempt of the store's client had worked.
+            ("s3://b", Io, Some("ours"), None),
+            ("s3://b", AlreadyExists, Some("ours"), None),
+            ("s3://b", AlreadyExists, Some("theirs"), Some(CommitConflict)),
+            ("s3://b", Io, Some("theirs"), Some(CommitConflict)),
+            ("s3://b", AlreadyExists, None, Some(CommitConflict)),
+            // It may still arrive.
+            ("s3://b", Io, None, Some(CommitStateUnknown)),
+            ("memory://", Io, None, Some(Io)),
+            ("s3://b", Unsupported, None, Some(Unsupported)),
+        ] {
+            assert_eq!(outcome(store, kind, content).await, expected, "{store} {kind} {content:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_commit_that_fills_a_hole_is_too_late() {
+        let storage = Storage::new(StorageProperties::new());
+        let directory = Location::parse("memory:///t").unwrap();
+        let schema = crate::spec::Schema::new(crate::spec::SchemaId(0), Vec::new(), Vec::new()).unwrap();
+        let updates =
+            TableMetadata::creation(&schema, None, None, "memory:///t", &Default::default()).unwrap();
+        let first = TableMetadata::apply(None, &updates, 1).unwrap();
+        // Version 5 tells of 3 and 4; somebody who read version 1 creates 2 and 3 behind it.
+        let mut current = first.clone();
+        for version in [3, 4] {
+            let metadata_file = format!("memory:///t/metadata/v{version}.metadata.json");
+            current.metadata_log.push(crate::spec::MetadataLogEntry { timestamp_ms: 1, metadata_file });
+        }
+        let v5 = directory.join("metadata/v5.metadata.json");
+        storage.write(&v5, current.to_json().unwrap().into()).await.unwrap();
+        storage.write(&version_hint(&directory), "5".into()).await.unwrap();
+        let table = HadoopTable::new(storage.clone(), directory.clone());
+        let namespace = super::super::Namespace::new(["n"]).unwrap();
+        let ident = TableIdent::new(namespace, "t").unwrap();
+        let late = |version: u64| table.write(first.clone(), version, MetadataCodec::None, &ident, false);
+        // The log does not go back that far.
+        assert_eq!(late(2).await.unwrap_err().kind(), ErrorKind::CommitStateUnknown);
+        // The log tells of a file of that name and time, and then of another one.
+        late(3).await.unwrap();
+        current.metadata_log[0].timestamp_ms = 2;
+        storage.write(&v5, current.to_json().unwrap().into()).await.unwrap();
+        storage.delete(&directory.join("metadata/v3.metadata.json")).await.unwrap();
+        assert_eq!(late(3).await.unwrap_err().kind(), ErrorKind::CommitConflict);
+        storage.delete(&v5).await.unwrap();
+        current.metadata_log.remove(1);
+        current.metadata_log[0].metadata_file = "memory:///t/metadata/v1.metadata.json".to_owned();
+        storage.write(&v5, current.to_json().unwrap().into()).await.unwrap();
+        let [v4, ..] = hadoop_files(&directory, 4);
+        assert_eq!(late(4).await.unwrap_err().kind(), ErrorKind::CommitConflict);
+        assert!(!storage.exists(&v4).await.unwrap());
+    }
 }

@@ -3,6 +3,8 @@
 pub(crate) mod background;
 mod commit;
 mod config;
+#[cfg(test)]
+mod fault_tests;
 mod filesystem;
 mod hadoop;
 mod memory;

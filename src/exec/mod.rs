@@ -5,6 +5,7 @@ mod anti_join;
 mod deletes;
 mod field_ids;
 mod files;
+mod filters;
 mod formats;
 mod metadata_columns;
 mod nested;

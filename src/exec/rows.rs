@@ -8,12 +8,12 @@ use arrow::array::{
     ArrayRef, BooleanArray, BooleanBufferBuilder, Int64Array, RecordBatch, RecordBatchOptions,
 };
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{DataType, FieldRef, Schema as ArrowSchema, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema as ArrowSchema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::error::Result as DfResult;
-use datafusion::physical_expr::expressions::{CastExpr, Column};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::{collect_columns, split_conjunction};
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
@@ -29,9 +29,10 @@ use crate::spec::{DeletionVector, FileFormat};
 use super::adapter::AdapterFactory;
 use super::deletes::EqualityFilter;
 use super::files::open_file;
+use super::filters::prunes_by_bounds;
 use super::formats::{FileRows, Piece};
 use super::open::OpenFiles;
-use super::source::{ScanFile, is_logic};
+use super::source::ScanFile;
 
 /// Opens a file and returns what the query wants of its rows.
 ///
@@ -89,7 +90,7 @@ pub(crate) async fn open_rows(
     {
         let adapted: Vec<Arc<dyn PhysicalExpr>> = split_conjunction(predicate)
             .into_iter()
-            .filter(|conjunct| keeps_order(conjunct, table_schema.table_schema()))
+            .filter(|conjunct| prunes_by_bounds(conjunct, table_schema.table_schema()))
             .map(|conjunct| adapt(Arc::clone(conjunct)))
             .collect::<DfResult<_>>()?;
         prune(open, rows.as_mut(), conjunction(adapted), &physical)
@@ -141,26 +142,6 @@ fn all_filters(open: &OpenFiles) -> Option<Arc<dyn PhysicalExpr>> {
         }
     }
     (!all.is_empty()).then(|| conjunction(all.into_iter().cloned()))
-}
-
-/// Whether a file may be pruned by an expression: of casts, DataFusion takes all to keep the order
-/// of values, while one of timestamps to times does not.
-fn keeps_order(expr: &Arc<dyn PhysicalExpr>, schema: &ArrowSchema) -> bool {
-    let is_known = match expr.downcast_ref::<CastExpr>() {
-        Some(cast) => cast.expr().data_type(schema).is_ok_and(|from| is_ordered(&from, cast.cast_type())),
-        None => is_logic(expr),
-    };
-    is_known && expr.children().into_iter().all(|child| keeps_order(child, schema))
-}
-
-/// Whether of two values the one that is no greater is so after a cast, too.
-fn is_ordered(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Date32, Timestamp};
-    match (from, to) {
-        (Date32, Timestamp(..)) | (Timestamp(_, None), Timestamp(_, None) | Date32) => true,
-        (Timestamp(_, Some(_)), Timestamp(_, Some(_))) => true,
-        _ => from.is_numeric() && to.is_numeric() || from.is_string() && to.is_string(),
-    }
 }
 
 /// Has the file pass over stripes in which the predicate, over its columns, holds for no row.

@@ -11,10 +11,6 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileOpener, FileScanConfig, FileSource, ParquetSource};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{
-    BinaryExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
-};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{
@@ -33,6 +29,7 @@ use crate::table::Table;
 use super::adapter::FileConstants;
 use super::deletes::DeleteLoader;
 use super::field_ids::FieldResolution;
+use super::filters::{can_fail, casts_keep_order, is_fixed};
 use super::metadata_columns::lineage_fields;
 use super::open::{IcebergMorselizer, OpenFiles};
 
@@ -98,7 +95,12 @@ impl IcebergSource {
     ///
     /// Where rows are deleted after decoding, a row filter sees them too, so it must not be one that
     /// fails on some values.
+    ///
+    /// It also prunes by filters, as if every cast kept the order of values.
     fn is_row_filter(&self, filter: &Arc<dyn PhysicalExpr>, pushdown: bool) -> bool {
+        if !casts_keep_order(filter, self.inner.table_schema().table_schema()) {
+            return false;
+        }
         if pushdown && self.context.has_deletes && can_fail(filter) {
             return false;
         }
@@ -111,36 +113,6 @@ impl IcebergSource {
                     .is_ok_and(|f| !f.data_type().is_nested() && !matches!(f.data_type(), DataType::Null))
         })
     }
-}
-
-/// Whether an expression may be an error for some values: anything but comparisons and logic.
-fn can_fail(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    !is_logic(expr) || expr.children().into_iter().any(can_fail)
-}
-
-/// Whether an expression, but for what it is made of, is a comparison, logic, or a value.
-pub(super) fn is_logic(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    use Operator::{And, Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq, Or};
-    match expr.downcast_ref::<BinaryExpr>() {
-        Some(binary) => matches!(
-            binary.op(),
-            Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom | And | Or
-        ),
-        None => {
-            expr.is::<Column>()
-                || expr.is::<Literal>()
-                || expr.is::<NotExpr>()
-                || expr.is::<IsNullExpr>()
-                || expr.is::<IsNotNullExpr>()
-                || expr.is::<InListExpr>()
-                || expr.is::<DynamicFilterPhysicalExpr>()
-        }
-    }
-}
-
-/// Whether an expression is what it is: dynamic filters become others while the query runs.
-fn is_fixed(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    !expr.is::<DynamicFilterPhysicalExpr>() && expr.children().into_iter().all(is_fixed)
 }
 
 impl fmt::Debug for IcebergSource {

@@ -4,6 +4,8 @@
 pub mod fault;
 mod location;
 mod properties;
+#[cfg(feature = "s3")]
+mod signing;
 mod stores;
 mod tree;
 mod upload;
@@ -26,7 +28,7 @@ pub use properties::StorageProperties;
 pub(crate) use upload::Upload;
 #[cfg(feature = "catalog-rest")]
 pub(crate) use vended::expires_at;
-pub use vended::{CredentialSource, PrefixCredentials};
+pub use vended::{CredentialSource, PrefixCredentials, SignedRequest, UnsignedRequest};
 
 use crate::error::{Error, ErrorKind, Result};
 use vended::Vended;

@@ -34,7 +34,7 @@ pub(super) fn build(
         StoreKind::File => Ok(Arc::new(LocalFileSystem::new())),
         StoreKind::Memory => Ok(Arc::new(InMemory::new())),
         #[cfg(feature = "s3")]
-        StoreKind::S3 => s3::build(key, properties, renewed),
+        StoreKind::S3 => s3::build(key, properties, renewed, vended.and_then(|(vended, _)| vended.source())),
         #[cfg(feature = "gcs")]
         StoreKind::Gcs => gcs::build(key, properties, renewed),
         #[cfg(feature = "azure")]
@@ -110,15 +110,25 @@ mod s3 {
     use object_store::client::ClientConfigKey;
     use object_store::{CredentialProvider, StaticCredentialProvider};
 
+    use super::super::signing::SigningConnector;
+    use super::super::vended::CredentialSource;
     use super::*;
 
     pub(super) fn build(
         key: &StoreKey,
         properties: &StorageProperties,
         renewed: Option<Renewed>,
+        source: Option<Arc<dyn CredentialSource>>,
     ) -> Result<Arc<dyn ObjectStore>> {
-        let mut builder = builder(key, properties)?;
-        if let Some(renewed) = renewed.filter(|_| properties.get("s3.access-key-id").is_some()) {
+        let remote = properties.flag("s3.remote-signing-enabled")? == Some(true);
+        let signer = source.filter(|_| remote);
+        let mut builder = builder(key, properties, signer.is_some())?;
+        if let Some(signer) = signer {
+            let region = builder.get_config_value(&AmazonS3ConfigKey::Region);
+            let region = region.unwrap_or_else(|| "us-east-1".to_owned());
+            builder =
+                builder.with_skip_signature(true).with_http_connector(SigningConnector { signer, region });
+        } else if let Some(renewed) = renewed.filter(|_| properties.get("s3.access-key-id").is_some()) {
             builder = builder.with_credentials(Arc::new(Keys(renewed)));
         }
         let store = builder.build().map_err(|e| configuration(key, properties, &e))?;
@@ -144,9 +154,15 @@ mod s3 {
         }
     }
 
-    pub(super) fn builder(key: &StoreKey, properties: &StorageProperties) -> Result<AmazonS3Builder> {
-        if properties.flag("s3.remote-signing-enabled")? == Some(true) {
-            return Err(Error::unsupported("signing by a remote service (`s3.remote-signing-enabled`)"));
+    pub(super) fn builder(
+        key: &StoreKey,
+        properties: &StorageProperties,
+        signed_elsewhere: bool,
+    ) -> Result<AmazonS3Builder> {
+        if properties.flag("s3.remote-signing-enabled")? == Some(true) && !signed_elsewhere {
+            let message = "signing by a remote service (`s3.remote-signing-enabled`) without a REST catalog \
+                           that says where it is";
+            return Err(Error::unsupported(message));
         }
         let bucket = key.authority();
         let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
@@ -499,7 +515,7 @@ mod tests {
     fn s3_endpoints_and_addressing() {
         let get = |list: &[(&str, &str)], wanted: S3| {
             let all: Vec<_> = list.iter().chain(&KEYS).copied().collect();
-            s3::builder(&key("s3a://bucket/x"), &properties(&all)).unwrap().get_config_value(&wanted)
+            s3::builder(&key("s3a://bucket/x"), &properties(&all), false).unwrap().get_config_value(&wanted)
         };
         let http = || S3::Client(ClientConfigKey::AllowHttp);
         let endpoint = |list: &[(&str, &str)]| get(list, S3::Endpoint);

@@ -1,5 +1,6 @@
 //! Credentials that a catalog hands out for a while, by the prefix of the files that they open.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -37,7 +38,7 @@ pub struct PrefixCredentials {
     pub properties: StorageProperties,
 }
 
-/// Hands out credentials again.
+/// Hands out credentials again, or signs requests in place of that.
 #[async_trait]
 pub trait CredentialSource: fmt::Debug + Send + Sync {
     /// Fresh credentials in place of all earlier ones.
@@ -45,6 +46,46 @@ pub trait CredentialSource: fmt::Debug + Send + Sync {
     /// # Errors
     /// If there are none to be had.
     async fn credentials(&self) -> Result<Vec<PrefixCredentials>>;
+
+    /// Signs a request to S3, where the property `s3.remote-signing-enabled` says so.
+    ///
+    /// # Errors
+    /// If the request may not be made, or nobody signs.
+    async fn sign(&self, request: UnsignedRequest) -> Result<SignedRequest> {
+        let _ = request;
+        Err(Error::unsupported("signing of requests by a remote service (`s3.remote-signing-enabled`)"))
+    }
+}
+
+/// A request to S3 that is to be signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsignedRequest {
+    /// The method.
+    pub method: String,
+    /// The whole URI.
+    pub uri: String,
+    /// The region of the store.
+    pub region: String,
+    /// The headers, with names in lower case.
+    pub headers: BTreeMap<String, String>,
+    /// The body, if it says what the request does: which files it removes.
+    pub body: Option<String>,
+}
+
+/// A signed request.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignedRequest {
+    /// The whole URI, on the same host.
+    pub uri: String,
+    /// The headers that the signature is in, and those that it covers.
+    pub headers: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for SignedRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A signature opens the file for a while.
+        f.debug_struct("SignedRequest").finish_non_exhaustive()
+    }
 }
 
 /// The credentials as they are now.
@@ -88,6 +129,10 @@ pub(crate) fn expires_at(properties: &StorageProperties) -> Option<i64> {
     properties.iter().filter(|(name, _)| named(name)).filter_map(|(_, value)| value.trim().parse().ok()).min()
 }
 
+#[cfg_attr(
+    not(any(feature = "s3", feature = "gcs", feature = "azure")),
+    allow(dead_code, reason = "only stores of the cloud ask for credentials")
+)]
 impl Vended {
     pub(super) fn new(
         base: StorageProperties,
@@ -111,6 +156,12 @@ impl Vended {
             Some(found) => overlay(&self.base, &found.properties),
             None => self.base.clone(),
         }
+    }
+
+    /// Who hands them out, and may sign.
+    #[cfg(feature = "s3")]
+    pub(super) fn source(&self) -> Option<Arc<dyn CredentialSource>> {
+        self.source.clone()
     }
 
     /// Whether the credentials expire and others can be had.
@@ -171,10 +222,10 @@ impl Vended {
     }
 }
 
-fn longest<'a>(
-    credentials: &'a [PrefixCredentials],
+fn longest(
+    credentials: &[PrefixCredentials],
     mut fits: impl FnMut(&str) -> bool,
-) -> Option<&'a PrefixCredentials> {
+) -> Option<&PrefixCredentials> {
     credentials.iter().filter(|c| fits(&c.prefix)).max_by_key(|c| c.prefix.len())
 }
 

@@ -36,11 +36,21 @@ pub(super) struct Request<'a> {
     body: Option<Bytes>,
     headers: HeaderMap,
     token: Option<&'a TableToken>,
+    reads: bool,
 }
 
 impl<'a> Request<'a> {
     pub(super) fn new(method: Method, url: Url, subject: Subject, what: impl Into<String>) -> Self {
-        Self { method, url, subject, what: what.into(), body: None, headers: HeaderMap::new(), token: None }
+        Self {
+            method,
+            url,
+            subject,
+            what: what.into(),
+            body: None,
+            headers: HeaderMap::new(),
+            token: None,
+            reads: false,
+        }
     }
 
     pub(super) fn get(url: Url, subject: Subject, what: impl Into<String>) -> Self {
@@ -66,8 +76,14 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// It changes nothing, although its method is one that might.
+    pub(super) fn reading(mut self) -> Self {
+        self.reads = true;
+        self
+    }
+
     fn changes_something(&self) -> bool {
-        self.method != Method::GET && self.method != Method::HEAD
+        !self.reads && self.method != Method::GET && self.method != Method::HEAD
     }
 
     fn error(&self, kind: ErrorKind, message: impl Into<String>) -> Error {
@@ -168,10 +184,11 @@ impl Client {
         let repeatable = !changes || request.method == Method::DELETE || key.is_some();
         let (mut attempt, mut renewed, mut unclear) = (0, false, false);
         loop {
-            let (outcome, sent) = self
-                .attempt(request, key.as_deref())
-                .await
-                .map_err(|e| e.context(format!("cannot {}", request.what)))?;
+            let (outcome, sent) = match self.attempt(request, key.as_deref()).await {
+                Ok(attempted) => attempted,
+                Err(e) if unclear => return Err(request.unknown(e.to_string())),
+                Err(e) => return Err(e.context(format!("cannot {}", request.what))),
+            };
             let (again, retry_after, message) = match &outcome {
                 Outcome::Reply(_) => (false, None, String::new()),
                 Outcome::Failure(failure, retry_after) => {
@@ -179,10 +196,11 @@ impl Client {
                     match failure.status {
                         401 | 419 if !renewed && request.token.is_none() => {
                             renewed = true;
-                            if self.auth.renew(sent).await? {
-                                continue;
+                            match self.auth.renew(sent).await {
+                                Ok(true) => continue,
+                                Ok(false) => (false, None, message),
+                                Err(e) => (false, None, format!("{message}; {e}")),
                             }
-                            (false, None, message)
                         }
                         // It has not been looked at.
                         429 => (true, retry_after.as_deref(), message),

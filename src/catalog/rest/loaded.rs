@@ -20,6 +20,8 @@ pub(super) struct Loaded {
     /// Everything that the server configures for the table.
     pub(super) config: BTreeMap<String, String>,
     pub(super) credentials: Vec<PrefixCredentials>,
+    /// What requests that the server signs have to bring, as it is.
+    pub(super) signing: Json,
 }
 
 /// A table's metadata and where it is, which is all that a commit's reply has.
@@ -39,7 +41,8 @@ impl Loaded {
         let (metadata, location) = metadata(json)?;
         let config = strings(json, "config")?;
         let credentials = credentials(json, &config)?;
-        Ok(Self { metadata, location, config, credentials })
+        let signing = json.get("remote-signing-config").cloned().unwrap_or_default();
+        Ok(Self { metadata, location, config, credentials, signing })
     }
 }
 

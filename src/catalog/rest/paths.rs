@@ -111,6 +111,11 @@ impl Paths {
         self.at(&["namespaces", &namespace, "tables", &name(table)?, "credentials"], &[])
     }
 
+    pub(super) fn sign(&self, table: &TableIdent) -> Result<Url> {
+        let namespace = self.levels(table.namespace())?;
+        self.at(&["namespaces", &namespace, "tables", &name(table)?, "sign"], &[])
+    }
+
     pub(super) fn view(&self, view: &TableIdent) -> Result<Url> {
         self.at(&["namespaces", &self.levels(view.namespace())?, "views", &name(view)?], &[])
     }

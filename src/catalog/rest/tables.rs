@@ -94,6 +94,11 @@ impl RestCatalog {
 
     /// Makes a table of what the server sent, and remembers it.
     async fn remember(&self, table: &TableIdent, loaded: Loaded, reply: &Reply) -> Result<Table> {
+        if loaded.config.get("scan-planning-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("server")) {
+            return Err(Error::unsupported(format!(
+                "table `{table}`: its server wants to plan all scans itself (`scan-planning-mode`)"
+            )));
+        }
         let config = Properties::of_server(loaded.config.clone());
         let token = self.0.client.table_token(&config).await?;
         let storage = self.storage_of(table, &loaded, token.clone());
@@ -192,8 +197,10 @@ impl RestCatalog {
     ) -> Result<Table> {
         let read = async { self.remember(table, Loaded::read(&reply.json()?)?, reply).await };
         match read.await {
+            Ok(made) if stage => Ok(made.into_staged()),
             Ok(made) => Ok(made),
             Err(e) if stage => Err(e.context(format!("table `{table}`"))),
+            Err(e) if e.kind() == ErrorKind::Unsupported => Err(e),
             Err(e) => match self.load(table).await {
                 Ok(loaded) => Ok(loaded),
                 Err(_) => Err(request.unknown(e.to_string())),
@@ -220,6 +227,7 @@ impl RestCatalog {
         let what = format!("rename the {kind} `{from}` to `{to}`");
         let request = Request::post(url, Subject::Entity, what, &body);
         self.0.known.invalidate(from);
+        self.0.known.invalidate(to);
         self.0.client.send(&request).await.map(drop)
     }
 

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use reqwest::header::{HeaderName, HeaderValue};
+use serde_json::{Value as Json, json};
+use url::Url;
 
 use super::auth::TableToken;
 use super::client::Request;
@@ -12,8 +15,8 @@ use super::failure::Subject;
 use super::loaded::{Loaded, credentials, settings};
 use super::paths::Paths;
 use super::{Inner, RestCatalog, TableIdent};
-use crate::error::{Result, ResultExt};
-use crate::storage::{CredentialSource, PrefixCredentials, Storage};
+use crate::error::{Error, Result, ResultExt};
+use crate::storage::{CredentialSource, PrefixCredentials, SignedRequest, Storage, UnsignedRequest};
 
 /// Asks the server for the credentials of a table once more.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ struct Source {
     /// Where the server says that they are to be had.
     endpoint: Option<String>,
     config: BTreeMap<String, String>,
+    /// What the server wants with each request that is to be signed.
+    signing: Json,
     token: Option<TableToken>,
 }
 
@@ -31,9 +36,61 @@ impl CredentialSource for Source {
     async fn credentials(&self) -> Result<Vec<PrefixCredentials>> {
         self.ask().await.context(|| format!("credentials for table `{}.{}`", self.catalog.0.name, self.table))
     }
+
+    async fn sign(&self, request: UnsignedRequest) -> Result<SignedRequest> {
+        let place = || format!("table `{}.{}`", self.catalog.0.name, self.table);
+        self.ask_to_sign(request).await.context(place)
+    }
 }
 
 impl Source {
+    /// Where requests are signed (REST spec, `RemoteSignRequest`).
+    fn signer(&self) -> Result<Url> {
+        let inner: &Inner = &self.catalog.0;
+        let get = |name: &str| {
+            let names = [format!("s3.{name}"), name.to_owned()];
+            names
+                .iter()
+                .find_map(|n| self.config.get(n).map(String::as_str).or_else(|| inner.properties.get(n)))
+        };
+        let uri = get("signer.uri").map_or_else(|| inner.properties.require("uri"), Ok)?;
+        match get("signer.endpoint") {
+            Some(endpoint) => Paths::resolve(uri, endpoint),
+            None => inner.paths.sign(&self.table),
+        }
+    }
+
+    async fn ask_to_sign(&self, request: UnsignedRequest) -> Result<SignedRequest> {
+        let inner: &Inner = &self.catalog.0;
+        let url = self.signer()?;
+        inner.client.check_destination(&url)?;
+        let headers: BTreeMap<&str, [&str; 1]> =
+            request.headers.iter().map(|(name, value)| (name.as_str(), [value.as_str()])).collect();
+        let mut body = json!({
+            "method": request.method,
+            "uri": request.uri,
+            "region": request.region,
+            "headers": headers,
+            "provider": "s3",
+        });
+        if let Some(members) = body.as_object_mut() {
+            members.extend(request.body.map(|body| ("body".to_owned(), body.into())));
+            let given = self.signing.get("properties").filter(|given| given.is_object());
+            members.extend(given.map(|given| ("properties".to_owned(), given.clone())));
+        }
+        let what = format!("have a request for the table `{}` signed", self.table);
+        let mut ask = Request::post(url, Subject::Entity, what, &body).reading().token(self.token.as_ref());
+        for (name, value) in multi_values(self.signing.get("headers"))? {
+            let header = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(&value).ok());
+            let (name, value) = header.ok_or_else(|| Error::invalid("headers that can't be sent"))?;
+            ask = ask.header(name, value);
+        }
+        let reply = inner.client.send(&ask).await?.json()?;
+        let uri = reply.get("uri").and_then(Json::as_str);
+        let uri = uri.ok_or_else(|| Error::invalid("the signer gave no `uri`"))?.to_owned();
+        Ok(SignedRequest { uri, headers: multi_values(reply.get("headers"))? })
+    }
+
     async fn ask(&self) -> Result<Vec<PrefixCredentials>> {
         let inner: &Inner = &self.catalog.0;
         let url = match &self.endpoint {
@@ -75,8 +132,21 @@ impl RestCatalog {
             table: table.clone(),
             endpoint: loaded.config.get("client.refresh-credentials-endpoint").cloned(),
             config: loaded.config.clone(),
+            signing: loaded.signing.clone(),
             token,
         };
         Storage::with_credentials(base, loaded.credentials.clone(), Some(Arc::new(source)))
     }
+}
+
+/// Headers of which each may have several values.
+fn multi_values(json: Option<&Json>) -> Result<BTreeMap<String, String>> {
+    let invalid = || Error::invalid("expected an object of arrays of strings").context("field `headers`");
+    let Some(json) = json else { return Ok(BTreeMap::new()) };
+    let members = json.as_object().ok_or_else(invalid)?;
+    let join = |values: &Json| {
+        let values = values.as_array()?.iter().map(Json::as_str).collect::<Option<Vec<_>>>()?;
+        Some(values.join(", "))
+    };
+    members.iter().map(|(name, values)| Ok((name.clone(), join(values).ok_or_else(invalid)?))).collect()
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, Float32Array, Int32Array, ListArray, StructArray, TimestampMillisecondArray,
+    Array, ArrayRef, Float32Array, Int32Array, ListArray, StructArray, TimestampMicrosecondArray,
+    TimestampMillisecondArray,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
@@ -423,4 +424,27 @@ async fn an_older_schema_is_filtered_right_although_partition_values_were_promot
             }
         }
     }
+}
+
+/// DataFusion prunes as if a cast to booleans kept the order of numbers.
+#[tokio::test]
+async fn casts_that_change_the_order_prune_nothing() {
+    let mut table = TestTable::new(vec![
+        NestedField::optional(1, "id", P::Long),
+        NestedField::optional(2, "at", P::Timestamp),
+    ]);
+    let hour = 3_600_000_000i64;
+    let at: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![hour, 30 * hour, 47 * hour]));
+    let file = table.data(1, &[("id", Some(1), longs([-1, 0, 1])), ("at", Some(2), at)]);
+    table.metrics(file, 1, 0, -1, 1);
+    for sql in [
+        "SELECT id FROM t WHERE CAST(id AS BOOLEAN) = false",
+        "SELECT id FROM t WHERE TRY_CAST(id AS BOOLEAN) = false",
+        "SELECT id FROM t WHERE NOT CAST(id AS BOOLEAN)",
+        "SELECT id FROM t WHERE CAST(at AS TIME) = TIME '06:00:00'",
+    ] {
+        assert_eq!(table.rows(sql).await, ["0"], "{sql}");
+    }
+    assert_eq!(table.rows("SELECT id FROM t WHERE CAST(at AS TIME) > TIME '20:00:00'").await, ["1"]);
+    assert_eq!(table.rows("SELECT id FROM t WHERE CAST(id AS DOUBLE) > 0.5").await, ["1"]);
 }

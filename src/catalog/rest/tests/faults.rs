@@ -103,6 +103,14 @@ async fn a_conflict_after_doubt_is_no_conflict() {
     let e = catalog.commit_table(change("t", "new")).await.unwrap_err();
     assert_eq!(e.kind(), ErrorKind::CommitStateUnknown, "{e}");
     assert_eq!(value(&server).await.as_deref(), Some("new"));
+    // Nor is it a refusal if the token is no good any more.
+    let settings = Settings { credential: Some("me:hunter2"), ..Settings::default() };
+    let (server, catalog) = with_table(settings, &[("credential", "me:hunter2")]).await;
+    server.wrong("POST", COMMIT, Wrong::DoneBut(503, true));
+    server.wrong("POST", COMMIT, Wrong::Refused(401, false));
+    server.wrong("POST", "/oauth/tokens", Wrong::Refused(400, false));
+    let e = catalog.commit_table(change("t", "new")).await.unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::CommitStateUnknown, "{e}");
 }
 
 #[tokio::test]

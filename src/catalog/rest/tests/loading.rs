@@ -161,3 +161,54 @@ async fn tables_get_the_properties_of_the_catalog() {
     let value = |name: &str| table.metadata().properties[name].as_str();
     assert_eq!([value("a"), value("b"), value("c")], ["default", "asked", "override"]);
 }
+
+#[cfg(feature = "s3")]
+#[tokio::test]
+async fn the_server_signs_requests() {
+    use object_store::ObjectStoreExt;
+
+    let asked = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let s3 = axum::Router::new().fallback(move |request: axum::extract::Request| {
+        let header = |name: &str| request.headers().get(name).map(|v| v.to_str().unwrap().to_owned());
+        let found = ["authorization", "x-amz-content-sha256", "range"].map(header);
+        seen.lock().unwrap().push((request.uri().to_string(), found));
+        async { axum::http::StatusCode::NOT_FOUND }
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, s3).await.unwrap() });
+
+    let settings = Settings {
+        config: json!({"s3.remote-signing-enabled": "true", "s3.endpoint": endpoint, "s3.path-style-access": "true"}),
+        ..Settings::default()
+    };
+    let (server, catalog) = with_table(settings, &[]).await;
+    let table = catalog.load_table(&ident("t")).await.unwrap();
+    server.requests();
+    let (_, store, path) = table.storage().store("s3://b/t/a b").unwrap();
+    let e = store.get_range(&path, 3..5).await.unwrap_err();
+    assert!(matches!(e, object_store::Error::NotFound { .. }), "{e}");
+    let (uri, headers) = asked.lock().unwrap().last().unwrap().clone();
+    assert_eq!(uri, "/b/t/a%20b");
+    let expected = ["signed GET us-east-1", "UNSIGNED-PAYLOAD", "bytes=3-4"];
+    assert_eq!(headers.map(Option::unwrap), expected);
+    let requests = server.requests();
+    assert!(
+        requests.len() == 1 && requests[0].path.ends_with("/namespaces/db/tables/t/sign"),
+        "{requests:?}"
+    );
+    // A signer that says no is heard.
+    server.wrong("POST", "/sign", Wrong::Refused(403, false));
+    let e = store.get(&path).await.unwrap_err();
+    assert!(e.to_string().contains("as it was told to"), "{e}");
+}
+
+#[tokio::test]
+async fn tables_that_only_their_server_scans_are_refused() {
+    let settings = Settings { config: json!({"scan-planning-mode": "server"}), ..Settings::default() };
+    let (_server, catalog) = with_table(settings, &[]).await;
+    let e = catalog.load_table(&ident("t")).await.unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Unsupported);
+    assert!(e.to_string().contains("scan-planning-mode"), "{e}");
+}

@@ -3,11 +3,14 @@
 //! members are for the tests: `lacks` lists what the server can't do, by the names of the members of
 //! `suite::Can`, and `fails` the cases that it fails.
 //!
-//! SeaweedFS (4.x) lacks `views`, `need_parents`, `register`, `dotted_levels`, and fails some cases:
-//! a table that exists is "created" again and given back as it is, namespaces that are not there
-//! are listed as empty, names have no other characters than `a-z0-9_-`, new tables are not staged
-//! among others in a transaction, and the metadata that a commit replies is stamped a little
-//! earlier than what is loaded then. It hands out no credentials.
+//! SeaweedFS lacks `need_parents`, `register`, `dotted_levels`, `clean_up`, and `views` (unless
+//! `view-endpoints-supported` is set). It fails `namespaces_come_and_go` (those that are not there
+//! are listed as empty), `namespaces_nest` (one with others in it can be dropped),
+//! `tables_come_and_go`, `staged_tables`, `creators_at_the_same_time` and both cases of views (what
+//! exists is given back as if it were created), `odd_names` (there is nothing but `a-z0-9_-`),
+//! `several_tables_at_once` (none may be new), `a_table_is_what_it_was_loaded_as` (a commit's reply
+//! is stamped earlier than the file), `metadata_files_are_logged_and_removed` (nothing is
+//! compressed). It hands out no credentials unless it is set up for that.
 
 use super::*;
 

@@ -293,6 +293,12 @@ impl Server {
             ("GET", ["namespaces", _, "tables", _, "credentials"]) => {
                 Ok((200, json!({"storage-credentials": self.settings.credentials}), None))
             }
+            ("POST", ["namespaces", _, "tables", _, "sign"]) => {
+                let mut headers = body["headers"].clone();
+                let text = |name: &str| body[name].as_str().unwrap().to_owned();
+                headers["Authorization"] = json!([format!("signed {} {}", text("method"), text("region"))]);
+                Ok((200, json!({"uri": body["uri"], "headers": headers}), None))
+            }
             ("POST", ["namespaces", ns, "tables", name]) => {
                 let committed = catalog.commit_table(commit(ident(ns, name)?, &body)?).await?;
                 let (status, mut reply, etag) = self.table(&committed, false);
