@@ -332,8 +332,8 @@ impl Maker {
             .update_column("point.y", P::Double)
             .update_column("list.element", P::Long)
             .delete_column("gone")
-            .add(NewColumn::optional("gone", P::Int).doc("another of that name, \"ü\""))
-            .add(NewColumn::optional("z", P::Date).parent("point"))
+            .add_new(NewColumn::optional("gone", P::Int).doc("another of that name, \"ü\""))
+            .add_new(NewColumn::optional("z", P::Date).parent("point"))
             .move_first("d")
             .move_after("gone", "id");
         let table = self.apply(&table, update).await;
@@ -481,10 +481,10 @@ impl Maker {
         let mut update = UpdateSchema::new();
         for (name, t) in sql_types() {
             let value = super::write::some_value(&t, 0).unwrap();
-            update = update.add(NewColumn::optional(name, t).default_value(value));
+            update = update.add_new(NewColumn::optional(name, t).default_value(value));
         }
         let required = NewColumn::required("must", P::Int).default_value(Value::Int(5));
-        let table = self.apply(&table, update.add(required)).await;
+        let table = self.apply(&table, update.add_new(required)).await;
         let update = UpdateSchema::new().update_column_default("an_int", Some(Value::Int(99)));
         self.apply(&table, update.update_column_default("a_long", None)).await;
     }
