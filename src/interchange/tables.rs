@@ -133,9 +133,14 @@ impl Maker {
 
     /// All tables of the version.
     pub(super) async fn all(mut self) -> Vec<Sample> {
+        self.partitions().await;
+        self.without_odd_paths().await
+    }
+
+    /// All but those whose partitions make paths that not every server takes.
+    pub(super) async fn without_odd_paths(mut self) -> Vec<Sample> {
         self.types().await;
         self.exotic_types().await;
-        self.partitions().await;
         self.evolved().await;
         self.maintained().await;
         self.empty().await;
@@ -332,14 +337,14 @@ impl Maker {
             .update_column("point.y", P::Double)
             .update_column("list.element", P::Long)
             .delete_column("gone")
-            .add(NewColumn::optional("gone", P::Int).doc("another of that name, \"ü\""))
-            .add(NewColumn::optional("z", P::Date).parent("point"))
+            .add_new(NewColumn::optional("gone", P::Int).doc("another of that name, \"ü\""))
+            .add_new(NewColumn::optional("z", P::Date).parent("point"))
             .move_first("d")
             .move_after("gone", "id");
         let table = self.apply(&table, update).await;
         let table = self.append(&table, 10..14).await;
         let update =
-            UpdateSpec::new().add_field("id", Transform::Bucket(4)).add_field("b", Transform::Truncate(2));
+            UpdateSpec::new().add_field("id", Transform::Bucket(4)).add_field("b", Transform::Bucket(3));
         let table = self.apply(&table, update).await;
         let table = self.append(&table, 20..24).await;
         let update = UpdateSpec::new().remove_field("n").rename_field("id_bucket_4", "part_of_id");
@@ -481,10 +486,10 @@ impl Maker {
         let mut update = UpdateSchema::new();
         for (name, t) in sql_types() {
             let value = super::write::some_value(&t, 0).unwrap();
-            update = update.add(NewColumn::optional(name, t).default_value(value));
+            update = update.add_new(NewColumn::optional(name, t).default_value(value));
         }
         let required = NewColumn::required("must", P::Int).default_value(Value::Int(5));
-        let table = self.apply(&table, update.add(required)).await;
+        let table = self.apply(&table, update.add_new(required)).await;
         let update = UpdateSchema::new().update_column_default("an_int", Some(Value::Int(99)));
         self.apply(&table, update.update_column_default("a_long", None)).await;
     }
