@@ -12,12 +12,17 @@ use super::{engine, run};
 use crate::catalog::{Catalog, CatalogBuilder};
 
 /// The tables that PyIceberg changes, and we after it. All others it reads: without its native part it
-/// knows no transform but identity.
-const CHANGED: &[&str] = &["types", "wide", "maintained", "upgraded"];
+/// knows no transform but identity. It does not write to tables of version 3.
+const CHANGED: &[&str] = &["types", "wide", "maintained"];
 
 /// What PyIceberg can't read: deletes by key.
 fn is_readable(sample: &Sample) -> bool {
     sample.kind == Kind::Plain && !sample.name().starts_with("deletes")
+}
+
+/// Without the column whose null lists PyIceberg reads as empty ones: lists of structs.
+fn known(rows: Rows) -> Rows {
+    rows.without(&["some_structs"])
 }
 
 fn script(python: &str, properties: &BTreeMap<String, String>, results: &Path, tables: &[String]) {
@@ -34,11 +39,17 @@ async fn take_turns(python: &str, properties: BTreeMap<String, String>, versions
     // A server may have tables of others.
     let prefix = format!("i{}_v", uuid::Uuid::new_v4().simple());
     for version in versions {
-        samples.extend(
-            Maker::new(&catalog, &prefix, *version).await.all().await.into_iter().filter(is_readable),
-        );
+        let maker = Maker::new(&catalog, &prefix, *version).await;
+        let made = match properties["type"].as_str() {
+            // SeaweedFS refuses directories of empty values.
+            "rest" => maker.without_odd_paths().await,
+            _ => maker.all().await,
+        };
+        samples.extend(made.into_iter().filter(is_readable));
     }
-    let is_changed = |sample: &Sample| CHANGED.contains(&sample.name());
+    let is_changed = |sample: &Sample| {
+        CHANGED.contains(&sample.name()) && !sample.table.namespace().to_string().ends_with("_v3")
+    };
     let names: Vec<String> = samples
         .iter()
         .map(|sample| format!("{}{}", if is_changed(sample) { "+" } else { "" }, sample.table))
@@ -52,8 +63,8 @@ async fn take_turns(python: &str, properties: BTreeMap<String, String>, versions
     let mut found = Differences::default();
     let of = |results: &Path, sample: &Sample, what: &str| results.join(sample.table.to_string()).join(what);
     for (sample, table) in samples.iter().zip(before) {
-        let theirs = Rows::of_parquet(&of(&first, sample, "before")).await;
-        found.rows(format!("{} before", sample.table), &Rows::of_table(&table).await, &theirs);
+        let theirs = known(Rows::of_parquet(&of(&first, sample, "before")).await);
+        found.rows(format!("{} before", sample.table), &known(Rows::of_table(&table).await), &theirs);
         for reference in table.metadata().refs.keys().filter(|name| *name != "main") {
             let query = format!("SELECT * FROM t VERSION AS OF '{reference}'");
             let theirs = Rows::of_parquet(&of(&first, sample, &format!("ref_{reference}"))).await;
@@ -68,8 +79,8 @@ async fn take_turns(python: &str, properties: BTreeMap<String, String>, versions
     let mut ours = Vec::new();
     for sample in &changed {
         let table = catalog.load_table(&sample.table).await.unwrap();
-        let theirs = Rows::of_parquet(&of(&first, sample, "after")).await;
-        found.rows(format!("{} after", sample.table), &Rows::of_table(&table).await, &theirs);
+        let theirs = known(Rows::of_parquet(&of(&first, sample, "after")).await);
+        found.rows(format!("{} after", sample.table), &known(Rows::of_table(&table).await), &theirs);
         let table = append(catalog.as_ref(), &table, &[5000, 5001, 5002]).await;
         ours.push(delete(catalog.as_ref(), &table, &[5001, 3002, 3]).await);
     }
@@ -81,8 +92,8 @@ async fn take_turns(python: &str, properties: BTreeMap<String, String>, versions
         &changed.iter().map(|sample| sample.table.to_string()).collect::<Vec<_>>(),
     );
     for (sample, table) in changed.iter().zip(ours) {
-        let theirs = Rows::of_parquet(&of(&second, sample, "before")).await;
-        found.rows(format!("{} final", sample.table), &Rows::of_table(&table).await, &theirs);
+        let theirs = known(Rows::of_parquet(&of(&second, sample, "before")).await);
+        found.rows(format!("{} final", sample.table), &known(Rows::of_table(&table).await), &theirs);
     }
     for sample in &samples {
         catalog.drop_table(&sample.table, true).await.unwrap();

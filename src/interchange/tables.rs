@@ -133,9 +133,14 @@ impl Maker {
 
     /// All tables of the version.
     pub(super) async fn all(mut self) -> Vec<Sample> {
+        self.partitions().await;
+        self.without_odd_paths().await
+    }
+
+    /// All but those whose partitions make paths that not every server takes.
+    pub(super) async fn without_odd_paths(mut self) -> Vec<Sample> {
         self.types().await;
         self.exotic_types().await;
-        self.partitions().await;
         self.evolved().await;
         self.maintained().await;
         self.empty().await;
@@ -339,7 +344,7 @@ impl Maker {
         let table = self.apply(&table, update).await;
         let table = self.append(&table, 10..14).await;
         let update =
-            UpdateSpec::new().add_field("id", Transform::Bucket(4)).add_field("b", Transform::Truncate(2));
+            UpdateSpec::new().add_field("id", Transform::Bucket(4)).add_field("b", Transform::Bucket(3));
         let table = self.apply(&table, update).await;
         let table = self.append(&table, 20..24).await;
         let update = UpdateSpec::new().remove_field("n").rename_field("id_bucket_4", "part_of_id");

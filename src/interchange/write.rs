@@ -133,6 +133,9 @@ fn column(field: &NestedField, data_type: &DataType, ids: &[i64]) -> ArrayRef {
                     ids.iter().map(|id| Some(Value::Long(*id))).collect()
                 }
                 "id" => ids.iter().map(|id| Some(Value::Int(i32::try_from(*id).unwrap()))).collect(),
+                _ if field.required => {
+                    ids.iter().map(|id| (n(id)..).find_map(|n| some_value(t, n))).collect()
+                }
                 _ => ids.iter().map(|id| some_value(t, n(id))).collect(),
             };
             values_to_array(&values.iter().map(Option::as_ref).collect::<Vec<_>>(), t, data_type).unwrap()
