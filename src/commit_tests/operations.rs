@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::spec::{PrimitiveType, SequenceNumber};
 use crate::table::Table;
 use crate::transaction::{
-    Append, DeleteFiles, ExpireSnapshots, Overwrite, RewriteFiles, RowDelta, UpdateSchema,
+    Append, DeleteFiles, ExpireSnapshots, Overwrite, RewriteFiles, RewriteManifests, RowDelta, UpdateSchema,
     commit_all,
 };
 
@@ -22,6 +22,7 @@ pub(super) enum Operation {
     /// The same by position delete files.
     PositionDeletes,
     RewriteFiles,
+    RewriteManifests,
     UpdateSchema,
     /// A schema update and an append.
     TwoActions,
@@ -34,13 +35,14 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    pub(super) const ALL: [Operation; 12] = [
+    pub(super) const ALL: [Operation; 13] = [
         Operation::FastAppend,
         Operation::MergingAppend,
         Operation::Overwrite,
         Operation::DeletionVectors,
         Operation::PositionDeletes,
         Operation::RewriteFiles,
+        Operation::RewriteManifests,
         Operation::UpdateSchema,
         Operation::TwoActions,
         Operation::TwoSnapshots,
@@ -100,6 +102,7 @@ impl Operation {
                     None => rewrite,
                 })
             }
+            Self::RewriteManifests => transaction.apply(RewriteManifests::new()),
             Self::UpdateSchema => {
                 transaction.apply(UpdateSchema::new().add_column("more", PrimitiveType::Int))
             }
