@@ -341,6 +341,9 @@ impl Examined {
                 self.check_left_over(&now, name, what).await?;
             }
         }
+        // Whoever is alive goes on with the catalog that he has.
+        let own = Arc::clone(&self.rig.catalog) as Arc<dyn Catalog>;
+        let catalog = if matches!(outcome, Outcome::Ended(_)) { own } else { catalog };
         self.go_on(course, is_new, &now, catalog.as_ref()).await
     }
 
