@@ -55,6 +55,25 @@ fn deletes(c: &mut Criterion) {
             );
         }
     }
+    println!("\nthe same, by the first query of a table that was just opened");
+    for (table, metadata) in &tables {
+        for ((query, ours), (_, raw)) in queries(table).into_iter().zip(queries("raw")) {
+            compare(
+                &format!("{table} {query}"),
+                9,
+                || {
+                    runtime.block_on(async {
+                        context.deregister_table(*table).unwrap();
+                        register(&context, table, metadata).await;
+                        run(&context, &ours).await
+                    });
+                },
+                || {
+                    runtime.block_on(run(&context, &raw));
+                },
+            );
+        }
+    }
     println!("\npeak memory of a process that scans, against one that scans the Parquet files");
     if let Some(raw) = peak_memory(&data.dir.path().join("data")) {
         for (name, metadata) in &tables {

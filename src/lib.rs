@@ -8,6 +8,8 @@ pub mod catalog;
 mod error;
 mod exec;
 mod expr;
+#[cfg(test)]
+mod interchange;
 mod metadata_table;
 mod plan;
 pub mod provider;

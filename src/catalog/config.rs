@@ -260,10 +260,11 @@ impl CatalogBuilder {
 ///
 /// # Errors
 /// As [`CatalogBuilder::build`].
-pub async fn load_catalog(
+pub async fn load_catalog<K: Into<String>, V: Into<String>>(
     name: impl Into<String>,
-    properties: impl IntoIterator<Item = (String, String)>,
+    properties: impl IntoIterator<Item = (K, V)>,
 ) -> Result<Arc<dyn Catalog>> {
+    let properties = properties.into_iter().map(|(name, value)| (name.into(), value.into()));
     CatalogBuilder::new(name).properties(properties).build().await
 }
 

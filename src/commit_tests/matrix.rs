@@ -370,6 +370,9 @@ impl Examined {
         if !has_rest && !self.written.insert((course, is_new)) {
             return Ok(());
         }
+        // Whoever is alive goes on with the catalog that he has.
+        let own = Arc::clone(&self.rig.catalog) as Arc<dyn Catalog>;
+        let catalog = if matches!(outcome, Outcome::Ended(_)) { own } else { catalog };
         self.go_on(course, is_new, &now, catalog.as_ref()).await
     }
 

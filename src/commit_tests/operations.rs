@@ -7,8 +7,7 @@ use crate::error::Result;
 use crate::spec::{PrimitiveType, SequenceNumber};
 use crate::table::Table;
 use crate::transaction::{
-    Append, DeleteFiles, ExpireSnapshots, Overwrite, RewriteFiles, RewriteManifests, RowDelta, UpdateSchema,
-    commit_all,
+    Append, DeleteFiles, ExpireSnapshots, Overwrite, RewriteFiles, RowDelta, UpdateSchema, commit_all,
 };
 
 /// A kind of commit.
@@ -22,7 +21,6 @@ pub(super) enum Operation {
     /// The same by position delete files.
     PositionDeletes,
     RewriteFiles,
-    RewriteManifests,
     UpdateSchema,
     /// A schema update and an append.
     TwoActions,
@@ -35,14 +33,13 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    pub(super) const ALL: [Operation; 13] = [
+    pub(super) const ALL: [Operation; 12] = [
         Operation::FastAppend,
         Operation::MergingAppend,
         Operation::Overwrite,
         Operation::DeletionVectors,
         Operation::PositionDeletes,
         Operation::RewriteFiles,
-        Operation::RewriteManifests,
         Operation::UpdateSchema,
         Operation::TwoActions,
         Operation::TwoSnapshots,
@@ -102,7 +99,6 @@ impl Operation {
                     None => rewrite,
                 })
             }
-            Self::RewriteManifests => transaction.apply(RewriteManifests::new()),
             Self::UpdateSchema => {
                 transaction.apply(UpdateSchema::new().add_column("more", PrimitiveType::Int))
             }

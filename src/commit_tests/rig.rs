@@ -125,11 +125,9 @@ impl Rig {
             domains.insert(Domain::Pointers, Arc::clone(&faulty.faults));
             Arc::new(faulty) as Arc<dyn Catalog>
         };
-        let (inner, metastore, other): (
-            Arc<dyn Catalog>,
-            Option<Arc<dyn Metastore>>,
-            Option<Arc<dyn Catalog>>,
-        );
+        let inner: Arc<dyn Catalog>;
+        let metastore: Option<Arc<dyn Metastore>>;
+        let other: Option<Arc<dyn Catalog>>;
         match kind {
             Kind::Memory => {
                 let store = Arc::new(MemoryCatalog::with_warehouse("mem", root, faulty).unwrap());

@@ -68,6 +68,8 @@ struct Group {
     keys: Arc<KeySchema>,
     global: bool,
     files: Vec<DeleteFile>,
+    /// What the keys take in memory.
+    bytes: u64,
 }
 
 /// What the spec and partition of a file are to a join: two files have the same text if they have
@@ -95,7 +97,6 @@ impl LargeKeys {
         };
         let mut seen = HashSet::new();
         let mut groups: Vec<Group> = Vec::new();
-        let mut bytes = 0u64;
         for delete in plan.tasks.iter().flat_map(|task| &task.deletes) {
             let file = &delete.file;
             if file.content != ContentType::EqualityDeletes || !seen.insert(file.file_path.as_str()) {
@@ -109,21 +110,31 @@ impl LargeKeys {
                 None => {
                     let keys = KeySchema::new(request.table.metadata(), &request.schema, &ids)
                         .context(|| format!("delete file {}", file.file_path))?;
-                    groups.push(Group { ids, keys: Arc::new(keys), global, files: Vec::new() });
+                    groups.push(Group { ids, keys: Arc::new(keys), global, files: Vec::new(), bytes: 0 });
                     groups.len() - 1
                 }
             };
             if let Some(group) = groups.get_mut(group) {
                 let rows = file.record_count.unsigned_abs();
-                bytes = bytes
+                group.bytes = group
+                    .bytes
                     .saturating_add(rows.saturating_mul(group.keys.bytes_a_key()))
                     .saturating_add(file.file_size_in_bytes.unsigned_abs());
                 group.files.push(delete.clone());
             }
         }
-        // Fields of structs are no columns to join by; their keys have to fit.
-        groups.retain(|group| group.keys.flat_columns().is_some());
-        Ok((bytes > limit && !groups.is_empty()).then_some(Self { groups }))
+        // The largest are joined until the others fit. Some can't be, so their keys have to fit.
+        let mut bytes = groups.iter().fold(0u64, |sum, group| sum.saturating_add(group.bytes));
+        groups.retain(|group| group.keys.can_be_joined());
+        groups.sort_by_key(|group| std::cmp::Reverse(group.bytes));
+        let large = groups.iter().take_while(|group| {
+            let too_many = bytes > limit;
+            bytes = bytes.saturating_sub(group.bytes);
+            too_many
+        });
+        let large = large.count();
+        groups.truncate(large);
+        Ok((!groups.is_empty()).then_some(Self { groups }))
     }
 
     /// The scan with its deletes joined.
@@ -138,7 +149,10 @@ impl LargeKeys {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let joined = |file: &ContentFile| {
             let ids = key_ids(file);
-            file.content == ContentType::EqualityDeletes && self.groups.iter().any(|g| g.ids == ids)
+            let spec = request.table.metadata().partition_specs.get(&file.spec_id);
+            let global = spec.is_some_and(|spec| spec.is_unpartitioned());
+            file.content == ContentType::EqualityDeletes
+                && self.groups.iter().any(|g| g.ids == ids && g.global == global)
         };
         for task in &mut plan.tasks {
             task.deletes.retain(|delete| !joined(&delete.file));

@@ -33,13 +33,21 @@ pub(crate) const ROW_ID_ID: FieldId = FieldId(i32::MAX - 107);
 pub(crate) const LAST_UPDATED_SEQUENCE_NUMBER_ID: FieldId = FieldId(i32::MAX - 108);
 
 /// The columns that files of v3 tables may store.
+///
+/// Their comments are more than that: a file never has them, so that its schema is never the one
+/// that is read. DataFusion would take its columns as they are then, and what is not stored would be
+/// null instead of inherited.
 pub(crate) fn lineage_fields() -> [NestedField; 2] {
+    let field = |id: FieldId, name: &str, doc: &str| NestedField {
+        doc: Some(doc.to_owned()),
+        ..NestedField::optional(id.0, name, PrimitiveType::Long)
+    };
     [
-        NestedField::optional(ROW_ID_ID.0, ROW_ID, PrimitiveType::Long),
-        NestedField::optional(
-            LAST_UPDATED_SEQUENCE_NUMBER_ID.0,
+        field(ROW_ID_ID, ROW_ID, "the row's id, stored or inherited"),
+        field(
+            LAST_UPDATED_SEQUENCE_NUMBER_ID,
             LAST_UPDATED_SEQUENCE_NUMBER,
-            PrimitiveType::Long,
+            "the sequence number of the commit that last changed the row, stored or inherited",
         ),
     ]
 }

@@ -98,7 +98,10 @@ impl OpenFiles {
         let removes = !removal.is_empty() || self.row_filter.is_some();
         let (source, remainder) = match removes {
             false => (Arc::clone(&self.inner), None),
-            true => self.before_removal(removal)?,
+            true => {
+                let (source, remainder) = self.before_removal(removal)?;
+                (source, Some(remainder))
+            }
         };
         // Rows that are taken out after decoding don't count for a limit.
         let limit = if removes { None } else { self.limit };
@@ -120,7 +123,7 @@ impl OpenFiles {
 
     /// The Parquet source with the columns that the query reads and those that the removal needs,
     /// and what then becomes of its batches.
-    fn before_removal(&self, removal: Removal) -> DfResult<(Arc<dyn FileSource>, Option<Arc<Remainder>>)> {
+    fn before_removal(&self, removal: Removal) -> DfResult<(Arc<dyn FileSource>, Arc<Remainder>)> {
         let schema = self.inner.table_schema().table_schema();
         let wanted = ProjectionExprs::new(self.projection());
         let exprs = wanted.iter().map(|p| &p.expr).chain(&self.row_filter);
@@ -153,7 +156,7 @@ impl OpenFiles {
         let filter = self.row_filter.clone();
         let remainder =
             Remainder::new(removal, filter, &wanted, &decoded, Arc::new(output), self.batch_size)?;
-        Ok((source, Some(Arc::new(remainder))))
+        Ok((source, Arc::new(remainder)))
     }
 
     fn pushed(&self) -> Result<&ParquetSource> {
@@ -187,19 +190,18 @@ impl MorselPlanner for Loading {
             let task = Arc::clone(&scan_file.task);
             let in_file = || format!("deletes of file {}", task.data_file.file_path);
             let deletes = &open.context.deletes;
-            let equality = deletes.equality(&task).await.context(in_file)?;
             if task.data_file.file_format != FileFormat::Parquet {
+                let equality = deletes.equality(&task).await.context(in_file)?;
                 let positions = deletes.positions(&task).await.context(in_file)?;
                 let stream = open_rows(&open, &file, &scan_file, positions, equality).await?;
                 return Ok(Box::new(Ready(Some(Rows(stream)))) as Box<dyn MorselPlanner>);
             }
             let size = i64::try_from(file.object_meta.size).unwrap_or(i64::MAX);
             let in_parts = file.range.as_ref().is_some_and(|range| range.start > 0 || range.end < size);
-            let live = deletes.live_rows(&task, in_parts).await.context(in_file)?;
-            if let Some(selection) = live.as_ref().and_then(LiveRows::long_runs) {
+            let removal = deletes.removal(&task, in_parts).await.context(in_file)?;
+            if let Some(selection) = removal.live.as_ref().and_then(LiveRows::long_runs) {
                 file = file.with_extension(ParquetRowSelection::new(selection));
             }
-            let removal = Removal { live, equality };
             open.parquet(file, &scan_file, removal)
         })))
     }

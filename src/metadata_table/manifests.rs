@@ -127,6 +127,10 @@ fn summaries(table: Table) -> Column<Row> {
 
 fn summary_value(summary: &FieldSummary, of: Option<(&Transform, &Type)>) -> Value {
     let bound = |bytes: &Option<Vec<u8>>| {
+        // Without values there is no bound, for which Java shows this word.
+        if bytes.is_none() {
+            return Some(Value::String("null".to_owned()));
+        }
         let (transform, t) = of?;
         let value = Value::from_bytes(t.as_primitive()?, bytes.as_deref()?).ok()?;
         Some(Value::String(partition_text(transform, &value)))

@@ -53,11 +53,24 @@ fn plain(value: &Value) -> String {
     match value.to_json(&Type::Primitive(of_type)) {
         Ok(serde_json::Value::String(text)) => match value {
             Value::Date(_) | Value::Decimal(..) | Value::Float(_) | Value::Double(_) => text,
+            Value::Time(micros) => time(*micros, &text),
             _ => without_trailing_zeros(&text),
         },
         Ok(number) => number.to_string(),
         // A time of more than a day.
         Err(_) => format!("{value:?}"),
+    }
+}
+
+/// A time of day as Java shows it: without seconds if there are none, else with as many thousandths
+/// as it takes. `text` has the seconds.
+fn time(micros: i64, text: &str) -> String {
+    let head = text.split_once('.').map_or(text, |(head, _)| head);
+    match (micros % 60_000_000, micros % 1_000_000) {
+        (0, _) => head.strip_suffix(":00").unwrap_or(head).to_owned(),
+        (_, 0) => head.to_owned(),
+        (_, fraction) if fraction % 1000 == 0 => format!("{head}.{:03}", fraction / 1000),
+        (_, fraction) => format!("{head}.{fraction:06}"),
     }
 }
 
@@ -116,7 +129,10 @@ mod tests {
             (Value::Double(1.0), "1.0"),
             (Value::Decimal(-1234, 2), "-12.34"),
             (Value::Date(0), "1970-01-01"),
-            (Value::Time(36_000_000_000), "10:00:00"),
+            (Value::Time(36_000_000_000), "10:00"),
+            (Value::Time(36_001_000_000), "10:00:01"),
+            (Value::Time(36_000_500_000), "10:00:00.500"),
+            (Value::Time(36_000_000_010), "10:00:00.000010"),
             (Value::Time(i64::MAX), "Time(9223372036854775807)"),
             (Value::Timestamp(1_500_000), "1970-01-01T00:00:01.5"),
             (Value::Timestamptz(10_000_000), "1970-01-01T00:00:10+00:00"),

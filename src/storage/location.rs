@@ -286,7 +286,7 @@ pub(crate) fn split_scheme(location: &str) -> Option<(&str, &str)> {
 
 /// A location for a message: without a user and password in its authority, and without the query
 /// of an HTTP URL, which may be a signature.
-fn redact(location: &str) -> String {
+pub(super) fn redact(location: &str) -> String {
     let Some((scheme, rest)) = split_scheme(location) else { return location.to_owned() };
     let is_http = scheme.to_ascii_lowercase().starts_with("http");
     let rest = match rest.find(['?', '#']) {

@@ -22,6 +22,7 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 
+use location::redact;
 pub(crate) use location::split_scheme;
 pub use location::{Location, StoreKey, StoreKind};
 pub use properties::StorageProperties;
@@ -323,6 +324,7 @@ impl Storage {
     /// Turns the error of a store into one of ours, which names the file and holds no secret.
     fn error(&self, what: &str, location: &Location, e: object_store::Error) -> Error {
         use object_store::Error as Store;
+        let location = redact(&location.to_string());
         let kind = match &e {
             Store::NotFound { .. } => {
                 return Error::not_found(format!("file `{location}` does not exist"));

@@ -72,7 +72,7 @@ impl Storage {
     pub async fn dir_exists(&self, directory: &Location) -> Result<bool> {
         if directory.kind() == StoreKind::File {
             let path = local(directory)?;
-            return Ok(blocking(move || path.is_dir()).await?);
+            return blocking(move || path.is_dir()).await;
         }
         if directory.path().is_empty() {
             return Ok(true);

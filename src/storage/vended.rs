@@ -222,10 +222,10 @@ impl Vended {
     }
 }
 
-fn longest<'a>(
-    credentials: &'a [PrefixCredentials],
+fn longest(
+    credentials: &[PrefixCredentials],
     mut fits: impl FnMut(&str) -> bool,
-) -> Option<&'a PrefixCredentials> {
+) -> Option<&PrefixCredentials> {
     credentials.iter().filter(|c| fits(&c.prefix)).max_by_key(|c| c.prefix.len())
 }
 

@@ -1,11 +1,13 @@
-//! Decoded manifest lists and manifests, kept while there is room for them.
+//! Decoded manifest lists, manifests and footers, and which rows of data files are left, kept while
+//! there is room for them.
 //!
-//! Both are immutable, so an entry never gets stale. What decides how a manifest is decoded is part
+//! All of them are immutable, so an entry never gets stale. What decides how a manifest is decoded is part
 //! of its key: the values that its entries inherit, and the type of its partition tuples.
 
 use std::future::Future;
 use std::sync::Arc;
 
+use arrow::buffer::BooleanBuffer;
 use moka::future::Cache;
 use parquet::file::metadata::ParquetMetaData;
 
@@ -34,6 +36,8 @@ pub(super) enum Role {
     List,
     /// A Parquet footer, as resolved for one schema.
     Footer(u64),
+    /// The rows that deletes, as told by this text, leave of a data file.
+    LiveRows(Arc<str>),
     Manifest {
         sequence_number: SequenceNumber,
         added_snapshot_id: Option<SnapshotId>,
@@ -49,6 +53,7 @@ enum Entry {
     List(Arc<Vec<ManifestFile>>),
     Manifest(Arc<Manifest>),
     Footer(Arc<ParquetMetaData>),
+    LiveRows(BooleanBuffer),
 }
 
 impl Default for MetadataCache {
@@ -65,8 +70,13 @@ impl MetadataCache {
                 Entry::List(list) => list_size(list),
                 Entry::Manifest(manifest) => manifest.memory_size(),
                 Entry::Footer(footer) => footer.memory_size(),
+                Entry::LiveRows(live) => live.inner().capacity(),
             };
-            let key = key.file.1.len() + size_of::<Key>();
+            let text = match &key.role {
+                Role::LiveRows(deletes) => deletes.len(),
+                _ => 0,
+            };
+            let key = key.file.1.len() + text + size_of::<Key>();
             u32::try_from(size.saturating_add(key)).unwrap_or(u32::MAX)
         };
         Self { entries: Cache::builder().max_capacity(capacity).weigher(weigh).build() }
@@ -119,6 +129,21 @@ impl MetadataCache {
         footer: Arc<ParquetMetaData>,
     ) {
         self.entries.insert(Key { file, role: Role::Footer(fingerprint) }, Entry::Footer(footer)).await;
+    }
+
+    /// One bit a row of a data file, set where `deletes`, a text that tells them from any others, leave
+    /// it, if that is held.
+    pub(crate) async fn live_rows(&self, file: &(u64, String), deletes: &Arc<str>) -> Option<BooleanBuffer> {
+        let key = Key { file: file.clone(), role: Role::LiveRows(Arc::clone(deletes)) };
+        match self.entries.get(&key).await {
+            Some(Entry::LiveRows(live)) => Some(live),
+            _ => None,
+        }
+    }
+
+    /// Keeps bits for [`MetadataCache::live_rows`].
+    pub(crate) async fn keep_live_rows(&self, file: (u64, String), deletes: Arc<str>, live: BooleanBuffer) {
+        self.entries.insert(Key { file, role: Role::LiveRows(deletes) }, Entry::LiveRows(live)).await;
     }
 
     /// Bytes held now, roughly.

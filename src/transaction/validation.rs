@@ -223,6 +223,7 @@ impl<'a> Since<'a> {
 }
 
 /// A scope, made ready for the files of one spec.
+#[allow(clippy::large_enum_variant, reason = "there are few, and not for long")]
 enum Matcher<'a> {
     Rows { manifests: ManifestEvaluator, partitions: PartitionEvaluator, metrics: Arc<MetricsEvaluator> },
     Partitions { manifests: Vec<ManifestEvaluator>, all: &'a HashSet<Partition> },

@@ -211,8 +211,8 @@ fn primitive(p: &PrimitiveType, name: &str, repetition: Repetition, id: FieldId)
         }
         P::Decimal { precision, scale } => {
             let physical = match *precision {
-                0..=INT32_DIGITS => Physical::INT32,
-                0..=INT64_DIGITS => Physical::INT64,
+                digits if digits <= INT32_DIGITS => Physical::INT32,
+                digits if digits <= INT64_DIGITS => Physical::INT64,
                 digits => {
                     length = Some(decimal_length(digits).ok_or_else(too_large)?);
                     Physical::FIXED_LEN_BYTE_ARRAY

@@ -26,6 +26,9 @@ const VARIABLES: &str = "ICEFLOE_CATALOG__";
 /// The property that says how old the tables of a catalog may be, in milliseconds.
 const MAX_STALENESS: &str = "max-staleness-ms";
 
+/// How long a catalog may take to answer when the shell starts.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// A configuration file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -176,13 +179,23 @@ impl Config {
         Ok(())
     }
 
-    /// Registers the catalogs in a session.
-    pub async fn register(&self, context: &SessionContext) -> Result<()> {
+    /// Registers the catalogs in a session. One that can't be had does not keep the others from
+    /// being used; its error is among those that are returned.
+    pub async fn register(&self, context: &SessionContext) -> Vec<Error> {
+        let mut errors = Vec::new();
         for (name, catalog) in &self.catalogs {
-            let provider = catalog.open(name).await?;
-            context.register_catalog(name, Arc::new(provider));
+            let opened = tokio::time::timeout(PATIENCE, catalog.open(name)).await.unwrap_or_else(|_| {
+                let message = format!("it has not answered for {} seconds", PATIENCE.as_secs());
+                Err(Error::new(icefloe::ErrorKind::Io, message).context(format!("catalog `{name}`")))
+            });
+            match opened {
+                Ok(provider) => {
+                    context.register_catalog(name, Arc::new(provider));
+                }
+                Err(e) => errors.push(e),
+            }
         }
-        Ok(())
+        errors
     }
 }
 
@@ -284,7 +297,8 @@ mod tests {
             ("[catalog.x]\ntype = 'memory'\nmax-staleness-ms = 'x'", "`max-staleness-ms`"),
         ] {
             let config = Config::parse(text).unwrap();
-            let error = config.register(&SessionContext::new()).await.unwrap_err().to_string();
+            let errors = config.register(&SessionContext::new()).await;
+            let error = errors.first().unwrap().to_string();
             assert!(error.contains(want), "{error}");
         }
         let config = Config::parse("[catalog.x]\ntype = 'hive'\nlist = [1]").unwrap();
@@ -299,7 +313,7 @@ mod tests {
         let text =
             format!("[catalog.lake]\ntype = 'filesystem'\nwarehouse = '{}'", directory.path().display());
         let context = SessionContext::new();
-        Config::parse(&text).unwrap().register(&context).await.unwrap();
+        assert!(Config::parse(&text).unwrap().register(&context).await.is_empty());
         assert_eq!(context.catalog("lake").unwrap().schema_names(), ["db"]);
     }
 
@@ -311,7 +325,7 @@ mod tests {
             let context = SessionContext::new();
             let mut config = Config::default();
             config.add_warehouse("ice", &warehouse).unwrap();
-            config.register(&context).await.unwrap();
+            assert!(config.register(&context).await.is_empty());
             assert_eq!(context.catalog("ice").unwrap().schema_names(), namespaces);
             if namespaces.is_empty() {
                 context.sql("CREATE SCHEMA ice.db").await.unwrap();

@@ -81,9 +81,14 @@ impl Shell {
         if let Some(warehouse) = &args.warehouse {
             catalogs.add_warehouse(&args.catalog_name, warehouse)?;
         }
-        catalogs.register(&context).await?;
-        if let Some(catalog) = &args.catalog {
-            use_catalog(&context, catalog)?;
+        let unavailable = catalogs.register(&context).await;
+        if let Some(catalog) = &args.catalog
+            && let Err(e) = use_catalog(&context, catalog)
+        {
+            return Err(unavailable.into_iter().next().map_or(e, Into::into));
+        }
+        for e in unavailable {
+            eprintln!("warning: {e}");
         }
         let printing = Printing { format: args.format, maxrows: args.maxrows, quiet: args.quiet };
         Ok(Self { context, printing, interactive: false })

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long nothing may come from the server: commits take their time.
-const READ_TIMEOUT: Duration = Duration::from_secs(300);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 const RETRIES: u64 = 5;
 const MAX_REDIRECTS: usize = 5;
 /// Metadata of tables has been seen at some hundred megabytes.

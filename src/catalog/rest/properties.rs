@@ -111,7 +111,7 @@ impl Properties {
         secrets.fold(text.to_owned(), |text, secret| {
             // A credential is an id and a secret, of which either may be told alone.
             let parts = secret.split_once(':').into_iter().flat_map(|(id, secret)| [id, secret]);
-            std::iter::once(secret).chain(parts).fold(text, |text, part| scrub(text, part))
+            std::iter::once(secret).chain(parts).fold(text, scrub)
         })
     }
 }

@@ -95,6 +95,12 @@ impl KeySchema {
             .collect()
     }
 
+    /// Whether a join finds the same rows: fields of structs are no columns to join by, and joins take
+    /// 0.0 and -0.0 for the same.
+    pub(crate) fn can_be_joined(&self) -> bool {
+        self.flat_columns().is_some() && !self.types.iter().any(DataType::is_floating)
+    }
+
     /// Bytes that a key takes in a set, roughly, where its texts take no more than in their file.
     pub(crate) fn bytes_a_key(&self) -> u64 {
         match self.types.as_slice() {

@@ -21,7 +21,9 @@ use crate::table::Table;
 use super::super::field_ids::FieldResolution;
 use super::super::files::read_file;
 use super::equality::{EqualityFilter, KeySchema, KeySet};
+use super::known::{KnownRows, Observer};
 use super::positions::LiveRows;
+use super::remove::Removal;
 
 /// Reserved field ids of position delete files (spec, "Reserved Field IDs").
 const FILE_PATH_ID: i32 = i32::MAX - 101;
@@ -48,6 +50,8 @@ pub(crate) struct DeleteLoader {
     memory: Mutex<MemoryReservation>,
     positions: Cells<String, Positions>,
     live: Cells<String, LiveRows>,
+    observers: Cells<String, Observer>,
+    schema: SchemaId,
     keys: Cells<KeyGroup, KeySet>,
     groups: HashMap<KeyGroup, Vec<DeleteFile>>,
     key_schemas: HashMap<Vec<FieldId>, Arc<KeySchema>>,
@@ -105,6 +109,8 @@ impl DeleteLoader {
             memory: Mutex::new(MemoryConsumer::new("iceberg deletes").register(memory)),
             positions: Cells::new(),
             live: Cells::new(),
+            observers: Cells::new(),
+            schema: read.schema_id,
             keys: Cells::new(),
             groups,
             key_schemas,
@@ -142,34 +148,55 @@ impl DeleteLoader {
         Ok(all)
     }
 
-    /// The rows of a data file that position deletes leave; `None` where none is deleted. Kept if
-    /// `shared`: where the file is read in several parts.
+    /// The deletes of a Parquet file, ready to be applied. `in_parts`: the file is read in several
+    /// parts, which share what they load.
     ///
     /// # Errors
     /// As [`DeleteLoader::positions`].
-    pub(crate) async fn live_rows(&self, task: &FileScanTask, shared: bool) -> Result<Option<LiveRows>> {
-        if !task.deletes.iter().any(|d| d.file.content == ContentType::PositionDeletes) {
-            return Ok(None);
+    pub(crate) async fn removal(&self, task: &FileScanTask, in_parts: bool) -> Result<Removal> {
+        let place = KnownRows::new(&self.table, self.schema, task)?;
+        if let Some(place) = &place
+            && let Some(live) = place.get().await
+        {
+            return Ok(Removal { live: (!live.is_all()).then_some(live), ..Removal::default() });
         }
         let file = &task.data_file;
         let rows = u64::try_from(file.record_count)
             .map_err(|_| Error::invalid(format!("record_count is {}", file.record_count)))?;
+        let equality = self.equality(task).await?;
+        let live = match task.deletes.iter().any(|d| d.file.content == ContentType::PositionDeletes) {
+            false => None,
+            true => Some(self.live_rows(task, rows, in_parts).await?),
+        };
+        let observer = match (place, &equality, &live) {
+            (Some(place), None, Some(live)) => {
+                place.keep(live).await;
+                None
+            }
+            (Some(place), Some(_), live) => {
+                let observe = async { Observer::new(place, rows, live.as_ref()) };
+                Some(self.observers.get_or_load(&file.file_path, observe).await?)
+            }
+            _ => None,
+        };
+        Ok(Removal { live: live.filter(|live| !live.is_all()), equality, observer })
+    }
+
+    /// The rows of a data file that position deletes leave. Kept if `shared`.
+    async fn live_rows(&self, task: &FileScanTask, rows: u64, shared: bool) -> Result<LiveRows> {
         let load = async {
             let positions = self.positions(task).await?.unwrap_or_default();
             LiveRows::new(&positions, rows)
         };
-        let live = match shared {
-            false => load.await?,
-            true => {
-                let load = async {
-                    let live = load.await?;
-                    self.grow(live.memory() as u64, 1)?;
-                    Ok(live)
-                };
-                self.live.get_or_load(&file.file_path, load).await?.as_ref().clone()
-            }
+        if !shared {
+            return load.await;
+        }
+        let load = async {
+            let live = load.await?;
+            self.grow(live.memory() as u64, 1)?;
+            Ok(live)
         };
-        Ok((!live.is_all()).then_some(live))
+        Ok(self.live.get_or_load(&task.data_file.file_path, load).await?.as_ref().clone())
     }
 
     async fn positions_of(&self, delete: &DeleteFile, task: &FileScanTask) -> Result<Option<DeletionVector>> {

@@ -1,6 +1,7 @@
 //! Row-level deletes at read time (spec, "Delete Formats"): which rows of a data file are gone.
 
 mod equality;
+mod known;
 mod load;
 mod positions;
 mod probe;

@@ -28,11 +28,25 @@ impl LiveRows {
         let length = usize::try_from(rows).map_err(|_| Error::invalid(format!("a file of {rows} rows")))?;
         let mut words = vec![u64::MAX; length.div_ceil(64)];
         deleted.clear_in(&mut words);
+        Ok(Self::of_words(words, length))
+    }
+
+    /// The first `length` bits of words, of which there are enough: the lowest bit of the first word
+    /// is the first row.
+    pub(super) fn of_words(mut words: Vec<u64>, length: usize) -> Self {
         // Arrow's bits have the order of bytes in memory that little-endian words have.
         if cfg!(target_endian = "big") {
             words.iter_mut().for_each(|word| *word = word.swap_bytes());
         }
-        Ok(Self(BooleanBuffer::new(Buffer::from_vec(words), 0, length)))
+        Self(BooleanBuffer::new(Buffer::from_vec(words), 0, length))
+    }
+
+    pub(super) fn of_bits(bits: BooleanBuffer) -> Self {
+        Self(bits)
+    }
+
+    pub(super) fn bits(&self) -> &BooleanBuffer {
+        &self.0
     }
 
     /// Bytes held.

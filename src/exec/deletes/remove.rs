@@ -19,6 +19,7 @@ use futures::stream::{self, BoxStream};
 use crate::error::{Error, Result};
 
 use super::equality::{EqualityFilter, both};
+use super::known::Observer;
 use super::positions::LiveRows;
 
 /// What the column of positions is called in the batches that deleted rows are taken out of; no
@@ -31,6 +32,8 @@ pub(crate) struct Removal {
     /// The rows that position deletes leave.
     pub(crate) live: Option<LiveRows>,
     pub(crate) equality: Option<EqualityFilter>,
+    /// Who wants to know what the keys leave.
+    pub(crate) observer: Option<Arc<Observer>>,
 }
 
 impl Removal {
@@ -45,20 +48,23 @@ impl Removal {
 
     /// Whether it needs the column [`POSITION`].
     pub(crate) fn needs_positions(&self) -> bool {
-        self.live.is_some()
+        self.live.is_some() || self.observer.is_some()
     }
 
     fn live(&self, batch: &RecordBatch) -> Result<Option<BooleanBuffer>> {
+        let positions = || {
+            let column = batch.column_by_name(POSITION).and_then(|p| p.as_primitive_opt::<Int64Type>());
+            column.ok_or_else(|| Error::invalid("the scan lacks positions"))
+        };
         let by_position = match &self.live {
             None => None,
-            Some(live) => {
-                let positions =
-                    batch.column_by_name(POSITION).and_then(|p| p.as_primitive_opt::<Int64Type>());
-                live.at(positions.ok_or_else(|| Error::invalid("the scan lacks positions"))?)?
-            }
+            Some(live) => live.at(positions()?)?,
         };
-        let by_key = self.equality.as_ref().map(|equality| equality.live(batch)).transpose()?;
-        Ok(both(by_position, by_key.flatten()))
+        let by_key = self.equality.as_ref().map(|equality| equality.live(batch)).transpose()?.flatten();
+        if let Some(observer) = &self.observer {
+            observer.note(positions()?, by_key.as_ref());
+        }
+        Ok(both(by_position, by_key))
     }
 }
 
@@ -138,6 +144,9 @@ impl Remainder {
                 match batches.next().await {
                     Some(batch) => this.push(&batch?, &mut left)?,
                     None => {
+                        if let Some(observer) = &this.removal.observer {
+                            observer.finish().await;
+                        }
                         left.finish_buffered_batch()?;
                         ended = true;
                     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Float64Array, Int32Array, StructArray};
 use arrow::datatypes::{DataType, Field};
 
-use super::table::{TestTable, id_and_s, longs, strings};
+use super::table::{TestTable, id_and_s, longs, query, strings};
 use crate::arrow::FIELD_ID_KEY;
 use crate::spec::{
     FieldId, FileFormat, NestedField, PartitionField, PartitionSpec, PrimitiveType as P, SpecId, StructType,
@@ -71,6 +71,39 @@ async fn expressions_never_see_deleted_rows() {
         let both = "SELECT id, 60 / id AS x, id + 1 AS y, id AS z FROM t WHERE 60 / id = 20 AND id < 9";
         assert_eq!(table.rows(both).await, ["3 20 4 3"], "{kind}");
     }
+}
+
+/// What a scan of all rows finds out of deletes holds for the queries after it, and what a scan of some
+/// rows finds out is not taken for all.
+#[tokio::test]
+async fn what_is_known_of_deletes_is_right() {
+    let mut table = TestTable::new(id_and_s()).row_group_size(100);
+    table.format_version = 3;
+    let file = table.data(1, &numbers(0..1000));
+    table.metrics(file, 1, 0, 0, 999);
+    table.data(4, &numbers(1000..1100));
+    table.vector(2, file, &[7, 500, 999]);
+    table.equality(2, &[1], &[("id", Some(1), longs((0..1000).filter(|id| id % 10 == 1)))]);
+    table.equality(5, &[1], &[("id", Some(1), longs([3, 1050]))]);
+    let context = table.session(false).await;
+    let gone = |id: i64| id < 1000 && id % 10 == 1 || [7, 500, 999, 3, 1050].contains(&id);
+    let count = |range: std::ops::Range<i64>| vec![range.filter(|id| !gone(*id)).count().to_string()];
+    let some = "SELECT count(*) FROM t WHERE id >= 440 AND id < 560";
+    let all = "SELECT count(*) FROM t WHERE s IS NULL";
+    for (sql, range) in [(some, 440..560), (all, 0..1100), (some, 440..560), (all, 0..1100)] {
+        assert_eq!(query(&context, sql).await.unwrap(), count(range), "{sql}");
+    }
+    // A plan that is run twice sees some rows twice, and others not at all.
+    let plan = context.sql(some).await.unwrap().create_physical_plan().await.unwrap();
+    for _ in 0..20 {
+        for partition in 0..datafusion::physical_plan::ExecutionPlanProperties::output_partitioning(&plan)
+            .partition_count()
+        {
+            let rows = plan.execute(partition, context.task_ctx()).unwrap();
+            datafusion::physical_plan::common::collect(rows).await.unwrap();
+        }
+    }
+    assert_eq!(query(&context, all).await.unwrap(), count(0..1100));
 }
 
 /// A mask for single rows, the reader's selection for runs of them, together.
@@ -276,6 +309,14 @@ async fn nested_and_floating_keys() {
     table.equality(2, &[11], &[("p", Some(1), Arc::new(key))]);
     table.equality(2, &[2], &[("f", Some(2), Arc::new(Float64Array::from(vec![f64::NAN])) as ArrayRef)]);
     assert_eq!(table.rows("SELECT p['x'], f FROM t ORDER BY f").await, ["1 0.0", "null 4.0"]);
+    // Floats are compared by their bits.
+    for (key, left) in [(-0.0, "0.0"), (0.0, "-0.0")] {
+        let mut table = TestTable::new(vec![NestedField::optional(2, "f", P::Double)]);
+        let floats = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
+        table.data(1, &[("f", Some(2), floats(vec![0.0, -0.0]))]);
+        table.equality(2, &[2], &[("f", Some(2), floats(vec![key]))]);
+        assert_eq!(table.rows("SELECT f FROM t").await, [left]);
+    }
     // A null struct has null fields, whatever lies below.
     let none = StructArray::new(vec![with_id("x", 11)].into(), vec![longs([None::<i64>])], None);
     table.equality(3, &[11], &[("p", Some(1), Arc::new(none))]);

@@ -345,7 +345,10 @@ impl TestTable {
     /// What a query gives, with and without pushed down filters, with equality deletes in memory and
     /// joined, as text; one row a string.
     pub(crate) async fn rows(&self, sql: &str) -> Vec<String> {
-        let plain = query(&self.session(false).await, sql).await.unwrap();
+        let context = self.session(false).await;
+        let plain = query(&context, sql).await.unwrap();
+        let again = query(&context, sql).await.unwrap();
+        assert_eq!(plain, again, "with what is known of the deletes: {sql}");
         let pushed = query(&self.session(true).await, sql).await.unwrap();
         assert_eq!(plain, pushed, "{sql}");
         let joins = SessionConfig::new().with_extension(Arc::new(EqualityDeleteMemory(0)));

@@ -45,6 +45,7 @@ const AUTH_PROPERTIES: &[&str] = &[
 ];
 
 /// A scheme of authentication.
+#[allow(clippy::large_enum_variant, reason = "there is one a catalog")]
 pub(super) enum Auth {
     /// None, or a header that the user gives.
     None,

@@ -87,6 +87,11 @@ impl OAuth2 {
         let uri = properties.require("uri")?;
         let server = properties.get("oauth2-server-uri").or_else(|| properties.get("rest.authorization-url"));
         let server = Paths::resolve(uri, server.unwrap_or("v1/oauth/tokens"))?;
+        let has_user = !server.username().is_empty() || server.password().is_some();
+        if has_user || server.query().is_some() || server.fragment().is_some() {
+            let message = "credentials, a query or a fragment in a URL; set `credential` instead";
+            return Err(Error::unsupported(message).context("property `oauth2-server-uri`"));
+        }
         check_transport(&server, properties)?;
         let credential = properties.get("credential").map(|text| match text.split_once(':') {
             Some((id, secret)) => (Some(id.trim().to_owned()), secret.trim().to_owned()),

@@ -1,6 +1,7 @@
-//! The suite against a real server: `ICEFLOE_TEST_REST` holds the catalog's properties as a JSON
-//! object. Two members are for the tests: `lacks` lists what the server can't do, by the names of
-//! the members of `suite::Can`, and `fails` the cases that it fails.
+//! The suite and many writers against a real server: `ICEFLOE_TEST_REST` holds the catalog's
+//! properties as a JSON object, and `ICEFLOE_TEST_REST_SIGV4` those of signing in in another way. Two
+//! members are for the tests: `lacks` lists what the server can't do, by the names of the members of
+//! `suite::Can`, and `fails` the cases that it fails.
 //!
 //! SeaweedFS lacks `need_parents`, `register`, `dotted_levels`, `clean_up`, and `views` (unless
 //! `view-endpoints-supported` is set). It fails `namespaces_come_and_go` (those that are not there
@@ -13,9 +14,10 @@
 
 use super::*;
 
-async fn subject(case: &str) -> Option<Subject> {
-    let Ok(text) = std::env::var("ICEFLOE_TEST_REST") else {
-        eprintln!("skipped: ICEFLOE_TEST_REST is not set");
+/// The catalog that a variable describes, and what it can do; `None` if it fails the case.
+async fn connect_as(variable: &str, case: &str) -> Option<(RestCatalog, Can)> {
+    let Ok(text) = std::env::var(variable) else {
+        eprintln!("skipped: {variable} is not set");
         return None;
     };
     let mut properties: BTreeMap<String, serde_json::Value> = serde_json::from_str(&text).unwrap();
@@ -44,19 +46,34 @@ async fn subject(case: &str) -> Option<Subject> {
         show_files: can("show_files"),
         clean_up: can("clean_up"),
     };
-    Some(Subject::new(Arc::new(catalog), can))
+    Some((catalog, can))
 }
 
 macro_rules! cases {
     ($($case:ident),+ $(,)?) => {
-        $(
-            #[tokio::test]
-            async fn $case() {
-                if let Some(subject) = subject(stringify!($case)).await {
-                    crate::catalog::suite::$case(&subject).await;
+        cases!(@ oauth2, "ICEFLOE_TEST_REST", $($case),+);
+        cases!(@ sigv4, "ICEFLOE_TEST_REST_SIGV4", $($case),+);
+    };
+    (@ $name:ident, $variable:literal, $($case:ident),+) => {
+        mod $name {
+            use super::*;
+
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    if let Some((catalog, can)) = connect_as($variable, stringify!($case)).await {
+                        crate::catalog::suite::$case(&Subject::new(Arc::new(catalog), can)).await;
+                    }
+                }
+            )+
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn sixteen_writers() {
+                if let Some((catalog, _)) = connect_as($variable, "sixteen_writers").await {
+                    crate::catalog::writers_tests::sixteen_writers(Arc::new(catalog), false).await;
                 }
             }
-        )+
+        }
     };
 }
 

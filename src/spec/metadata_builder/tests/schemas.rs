@@ -345,7 +345,7 @@ fn nothing_changes_nothing() {
     let same = TableUpdate::SetLocation("s3://b/t".into());
     assert_eq!(apply(&base, &[same], CREATED + 5).unwrap().last_updated_ms, CREATED);
     let set = TableUpdate::SetProperties(strings(&[("a", "b")]));
-    assert_eq!(apply(&base, &[set.clone()], CREATED + 5).unwrap().last_updated_ms, CREATED + 5);
+    assert_eq!(apply(&base, std::slice::from_ref(&set), CREATED + 5).unwrap().last_updated_ms, CREATED + 5);
     // Time does not go back.
     assert_eq!(apply(&base, &[set], CREATED - 5).unwrap().last_updated_ms, CREATED);
 }

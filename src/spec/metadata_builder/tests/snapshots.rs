@@ -21,7 +21,8 @@ fn an_append_moves_main() {
 fn snapshots_that_do_not_fit_are_refused() {
     let conflict = ErrorKind::CommitConflict;
     let invalid = ErrorKind::DataInvalid;
-    let cases: Vec<(u8, fn(&mut Snapshot), ErrorKind, &str)> = vec![
+    type Case = (u8, fn(&mut Snapshot), ErrorKind, &'static str);
+    let cases: Vec<Case> = vec![
         (2, |s| s.snapshot_id = SnapshotId(1), ErrorKind::ValidationFailed, "exists already"),
         (2, |s| s.snapshot_id = SnapshotId(-1), invalid, "negative"),
         (2, |s| s.parent_snapshot_id = Some(SnapshotId(9)), conflict, "snapshot 9"),

@@ -156,10 +156,8 @@ impl<'a> Changes<'a> {
         let id = self.fresh.next()?;
         let mut added =
             NestedField { id, field_type: self.fresh.assign(&field.field_type)?, ..field.clone() };
-        for default in [&mut added.initial_default, &mut added.write_default] {
-            if let Some(value) = default {
-                *value = of_type(value, &added.field_type)?;
-            }
+        for value in [&mut added.initial_default, &mut added.write_default].into_iter().flatten() {
+            *value = of_type(value, &added.field_type)?;
         }
         let full_name = match parent {
             Some(parent) => {
@@ -258,10 +256,8 @@ impl<'a> Changes<'a> {
             )));
         }
         field.field_type = self.fresh.assign(new)?;
-        for default in [&mut field.initial_default, &mut field.write_default] {
-            if let Some(value) = default {
-                *value = of_type(value, &field.field_type)?;
-            }
+        for value in [&mut field.initial_default, &mut field.write_default].into_iter().flatten() {
+            *value = of_type(value, &field.field_type)?;
         }
         Ok(())
     }

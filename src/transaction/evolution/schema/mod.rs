@@ -118,13 +118,13 @@ impl UpdateSchema {
     }
 
     /// Adds a column; see [`NewColumn`].
-    pub fn add(self, column: NewColumn) -> Self {
+    pub fn add_new(self, column: NewColumn) -> Self {
         self.with(Change::Add(column))
     }
 
     /// Adds an optional column at the end of the table.
     pub fn add_column(self, name: impl Into<String>, field_type: impl Into<Type>) -> Self {
-        self.add(NewColumn::optional(name, field_type))
+        self.add_new(NewColumn::optional(name, field_type))
     }
 
     /// Removes a column from the schema; the data stays in the files.

@@ -45,11 +45,11 @@ fn columns_are_added_with_new_ids_level_by_level() {
         2,
         update()
             .add_column("a", P::Int)
-            .add(NewColumn::optional("z", P::Float).parent("point").doc("height"))
+            .add_new(NewColumn::optional("z", P::Float).parent("point").doc("height"))
             .add_column("s", point)
-            .add(NewColumn::optional("of_map", P::Int).parent("tags"))
-            .add(NewColumn::optional("of_value", P::Int).parent("tags.value"))
-            .add(NewColumn::optional("b", P::Int).parent("list")),
+            .add_new(NewColumn::optional("of_map", P::Int).parent("tags"))
+            .add_new(NewColumn::optional("of_value", P::Int).parent("tags.value"))
+            .add_new(NewColumn::optional("b", P::Int).parent("list")),
     );
     let ids = [
         ("a", 15),
@@ -112,30 +112,30 @@ fn adding_is_refused_where_it_makes_no_sense() {
     let column = NewColumn::optional;
     for (update, part) in [
         (update().add_column("name", P::Int), "there is such a column already"),
-        (update().add(column("x", P::Int).parent("point")), "there is such a column already"),
+        (update().add_new(column("x", P::Int).parent("point")), "there is such a column already"),
         (update().add_column("a", P::Int).add_column("a", P::Int), "there is such a column already"),
         (update().add_column("point.x", P::Int), "there is such a column already"),
         (update().rename_column("name", "n").add_column("name", P::Int), "there is such a column already"),
         (update().case_sensitive(false).add_column("NAME", P::Int), "there is such a column already"),
         (update().add_column("", P::Int), "the name is empty"),
-        (update().add(column("x", P::Int).parent("nope")), "there is no column `nope`"),
-        (update().add(column("x", P::Int).parent("name")), "`name` is no struct but a string"),
-        (update().add(NewColumn::required("r", P::Int)), "needs a default value"),
+        (update().add_new(column("x", P::Int).parent("nope")), "there is no column `nope`"),
+        (update().add_new(column("x", P::Int).parent("name")), "`name` is no struct but a string"),
+        (update().add_new(NewColumn::required("r", P::Int)), "needs a default value"),
         (update().add_column("t", P::TimestampNs), "needs format version 3"),
         (update().add_column("t", ListType::new(1, Type::Variant, false)), "needs format version 3"),
         (
-            update().add(column("d", P::Int).default_value(Value::Int(1))),
+            update().add_new(column("d", P::Int).default_value(Value::Int(1))),
             "default values need format version 3",
         ),
-        (update().delete_column("point").add(column("z", P::Int).parent("point")), "`point` is deleted"),
-        (update().add(column("k", P::Int).parent("tags.key")), "`tags.key` is no struct but a string"),
+        (update().delete_column("point").add_new(column("z", P::Int).parent("point")), "`point` is deleted"),
+        (update().add_new(column("k", P::Int).parent("tags.key")), "`tags.key` is no struct but a string"),
         (update().add_column("ts_day", P::Int), "no column can be called `ts_day`"),
         (update().rename_column("name", "ts_day"), "no column can be called `ts_day`"),
     ] {
         let message = fails(2, update);
         assert!(message.contains(part), "{message}");
     }
-    let required = update().allow_incompatible_changes().add(NewColumn::required("r", P::Int));
+    let required = update().allow_incompatible_changes().add_new(NewColumn::required("r", P::Int));
     assert!(field(&schema_of(2, required), "r").required);
     let upper = schema_of(2, update().add_column("NAME", P::Int));
     assert_eq!(field(&upper, "NAME").id, FieldId(15));
@@ -143,7 +143,7 @@ fn adding_is_refused_where_it_makes_no_sense() {
 
 #[test]
 fn defaults_are_of_the_columns_type() {
-    let column = |t: P, v: Value| update().add(NewColumn::required("d", t).default_value(v));
+    let column = |t: P, v: Value| update().add_new(NewColumn::required("d", t).default_value(v));
     let schema = schema_of(3, column(P::Long, Value::Int(7)));
     assert_eq!(field(&schema, "d").initial_default, Some(Value::Long(7)));
     assert_eq!(field(&schema, "d").write_default, Some(Value::Long(7)));
@@ -157,10 +157,10 @@ fn defaults_are_of_the_columns_type() {
     ] {
         assert!(fails(3, update.clone()).contains("is no value of type"), "{update:?}");
     }
-    let variant = update().add(NewColumn::optional("v", Type::Variant).default_value(Value::Int(1)));
+    let variant = update().add_new(NewColumn::optional("v", Type::Variant).default_value(Value::Int(1)));
     assert!(fails(3, variant).contains("is no value of type variant"));
-    assert!(fails(3, update().add(NewColumn::required("u", P::Unknown))).contains("needs a default"));
-    let unknown = update().allow_incompatible_changes().add(NewColumn::required("u", P::Unknown));
+    assert!(fails(3, update().add_new(NewColumn::required("u", P::Unknown))).contains("needs a default"));
+    let unknown = update().allow_incompatible_changes().add_new(NewColumn::required("u", P::Unknown));
     assert!(fails(3, unknown).contains("must be optional"));
 
     let base = after(&table(3), column(P::Int, Value::Int(7)));
@@ -178,8 +178,8 @@ fn defaults_are_of_the_columns_type() {
 fn the_default_of_a_struct_follows_its_fields() {
     let s = StructType::new(vec![NestedField::optional(0, "a", P::Int)]);
     let add = NewColumn::optional("s", s).default_value(Value::Struct(vec![None]));
-    let base = after(&table(3), update().add(add));
-    let base = after(&base, update().add(NewColumn::optional("b", P::Int).parent("s")));
+    let base = after(&table(3), update().add_new(add));
+    let base = after(&base, update().add_new(NewColumn::optional("b", P::Int).parent("s")));
     assert_eq!(field(base.current_schema(), "s").initial_default, Some(Value::Struct(vec![None, None])));
 }
 
@@ -209,7 +209,7 @@ fn deleting() {
         (update().delete_column("name").move_first("name"), "deleted in the same update"),
         (update().move_first("name").delete_column("name"), "can't be moved"),
         (
-            update().add(NewColumn::optional("z", P::Int).parent("point")).delete_column("point"),
+            update().add_new(NewColumn::optional("z", P::Int).parent("point")).delete_column("point"),
             "added to it in the same update",
         ),
     ] {
@@ -293,7 +293,7 @@ fn requiring_breaks_readers() {
     assert!(field(&schema_of(2, element), "list.element").required);
     // With a default, rows that are there have a value.
     let added = NewColumn::optional("d", P::Int).default_value(Value::Int(1));
-    assert!(field(&schema_of(3, update().add(added).require_column("d")), "d").required);
+    assert!(field(&schema_of(3, update().add_new(added).require_column("d")), "d").required);
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn keys_of_maps_never_change() {
         update().update_column("tags.key.k", P::Long),
         update().rename_column("tags.key.k", "l"),
         update().delete_column("tags.key.k"),
-        update().add(NewColumn::optional("l", P::Int).parent("tags.key")),
+        update().add_new(NewColumn::optional("l", P::Int).parent("tags.key")),
         update().update_column_doc("tags.key.k", Some("x")),
     ] {
         let e = update.updates_of(&base).unwrap_err().to_string();
@@ -402,7 +402,7 @@ fn moving() {
             .move_after("a", "name")
             .move_before("list", "point")
             .move_first("point.y")
-            .add(NewColumn::optional("b", P::Int).parent("list"))
+            .add_new(NewColumn::optional("b", P::Int).parent("list"))
             .move_before("list.element.b", "list.element.a"),
     );
     assert_eq!(names(&schema), ["name", "a", "id", "ts", "day", "list", "point", "tags"]);
@@ -435,7 +435,7 @@ fn identifier_fields() {
             .require_column("name")
             .set_identifier_fields(["n", "key", "id"])
             .rename_column("name", "n")
-            .add(NewColumn::required("key", P::Int)),
+            .add_new(NewColumn::required("key", P::Int)),
     );
     assert_eq!(schema.identifier_field_ids, [FieldId(1), FieldId(2), FieldId(15)]);
     let none = schema_of(2, update().set_identifier_fields(Vec::<String>::new()));
@@ -581,7 +581,7 @@ fn the_name_mapping_follows() {
         update()
             .rename_column("name", "n")
             .add_column("s", new)
-            .add(NewColumn::optional("z", P::Int).parent("point"))
+            .add_new(NewColumn::optional("z", P::Int).parent("point"))
             .rename_column("point.x", "lon"),
     );
     let expected = json!([
@@ -668,7 +668,7 @@ fn any_change() -> impl Strategy<Value = UpdateSchema> {
     let change = prop_oneof![
         3 => (name, parent, new).prop_map(|(name, parent, t): (String, _, Type)| {
             let column = NewColumn::optional(name, t);
-            update().add(match parent { Some(parent) => column.parent(parent), None => column })
+            update().add_new(match parent { Some(parent) => column.parent(parent), None => column })
         }),
         2 => path.clone().prop_map(|p| update().delete_column(p)),
         2 => (path.clone(), name).prop_map(|(p, n)| update().rename_column(p, n)),
