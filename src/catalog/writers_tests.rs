@@ -17,11 +17,12 @@ use crate::spec::{
     SnapshotManifests, Type,
 };
 use crate::table::{OpenOptions, Table};
-use crate::transaction::Append;
+use crate::transaction::{Append, UpdateProperties};
 use crate::{ErrorKind, IcebergTable};
 
 const WRITERS: i64 = 16;
 const COMMITS: i64 = 25;
+const RETRIES: &str = "commit.retry.num-retries";
 
 /// Writes a data file of one row.
 async fn data_file(table: &Table, id: i64) -> ContentFile {
@@ -84,8 +85,9 @@ async fn reachable(table: &Table) -> BTreeSet<String> {
     found
 }
 
-/// Sixteen writers append twenty-five times each. They give up soon, and then begin again with the
-/// same file. `shows_files`: nothing else writes to the table's directory, and it can be listed.
+/// Sixteen writers append twenty-five times each. The first time all but one of them must give up,
+/// and they try again later. `shows_files`: nothing else writes to the table's directory, and it can
+/// be listed.
 pub(crate) async fn sixteen_writers(catalog: Arc<dyn Catalog>, shows_files: bool) {
     let namespace = Namespace::new([format!("w_{}", Uuid::new_v4().simple())]).unwrap();
     catalog.create_namespace(&namespace, BTreeMap::new()).await.unwrap();
@@ -93,7 +95,7 @@ pub(crate) async fn sixteen_writers(catalog: Arc<dyn Catalog>, shows_files: bool
     let fields = vec![NestedField::optional(1, "id", Type::Primitive(PrimitiveType::Long))];
     let mut creation = TableCreation::new(Schema::new(SchemaId(0), fields, Vec::new()).unwrap());
     for (name, value) in [
-        ("commit.retry.num-retries", "3"),
+        (RETRIES, "0"),
         ("commit.retry.min-wait-ms", "10"),
         ("commit.retry.max-wait-ms", "1000"),
         ("write.metadata.previous-versions-max", "20"),
@@ -102,31 +104,46 @@ pub(crate) async fn sixteen_writers(catalog: Arc<dyn Catalog>, shows_files: bool
         creation.properties.insert(name.to_owned(), value.to_owned());
     }
     let table = catalog.create_table(&ident, creation).await.unwrap();
-    let writer = |writer: i64| {
-        let (catalog, ident, mut table) = (Arc::clone(&catalog), ident.clone(), table.clone());
+    // They have read the same table, so only one of them can commit.
+    let first = |writer: i64| {
+        let (catalog, table) = (Arc::clone(&catalog), table.clone());
         tokio::spawn(async move {
-            let mut gave_up = 0;
-            for commit in 0..COMMITS {
-                let file = data_file(&table, writer * COMMITS + commit).await;
-                table = loop {
-                    let append = table.transaction().apply(Append::merging().files([file.clone()]));
-                    match append.commit(catalog.as_ref()).await {
-                        Ok(table) => break table,
-                        Err(e) => assert_eq!(e.kind(), ErrorKind::CommitConflict, "{e}"),
-                    }
-                    gave_up += 1;
-                    table = catalog.load_table(&ident).await.unwrap();
-                };
+            let file = data_file(&table, writer * COMMITS).await;
+            let append = table.transaction().apply(Append::merging().files([file.clone()]));
+            match append.commit(catalog.as_ref()).await {
+                Ok(_) => None,
+                Err(e) => {
+                    assert_eq!(e.kind(), ErrorKind::CommitConflict, "{e}");
+                    Some(file)
+                }
             }
-            gave_up
         })
     };
-    let mut gave_up = 0;
-    for done in (0..WRITERS).map(writer).collect::<Vec<_>>() {
-        gave_up += done.await.unwrap();
+    let mut refused = Vec::new();
+    for done in (0..WRITERS).map(first).collect::<Vec<_>>() {
+        refused.push(done.await.unwrap());
     }
-    // Otherwise nothing is known of what commits leave behind that fail.
-    assert!(gave_up > 0);
+    assert_eq!(refused.iter().filter(|file| file.is_none()).count(), 1);
+    let table = catalog.load_table(&ident).await.unwrap();
+    let patient = UpdateProperties::new().set(RETRIES, "1000");
+    let table = table.transaction().apply(patient).commit(catalog.as_ref()).await.unwrap();
+
+    let writer = |(writer, refused): (i64, Option<ContentFile>)| {
+        let (catalog, mut table) = (Arc::clone(&catalog), table.clone());
+        tokio::spawn(async move {
+            let mut files: Vec<ContentFile> = refused.into_iter().collect();
+            for commit in 1..COMMITS {
+                files.push(data_file(&table, writer * COMMITS + commit).await);
+            }
+            for file in files {
+                let append = table.transaction().apply(Append::merging().files([file]));
+                table = append.commit(catalog.as_ref()).await.unwrap();
+            }
+        })
+    };
+    for done in (0..WRITERS).zip(refused).map(writer).collect::<Vec<_>>() {
+        done.await.unwrap();
+    }
 
     let table = catalog.load_table(&ident).await.unwrap();
     assert_eq!(i64::try_from(table.metadata().snapshots.len()).unwrap(), WRITERS * COMMITS);

@@ -74,7 +74,7 @@ pub(super) fn of_a_read() -> Error {
 /// What a catalog says of a commit.
 pub(super) fn of_a_commit(fault: Fault) -> Error {
     let kind = match fault {
-        Fault::Lost | Fault::InDoubt => ErrorKind::CommitStateUnknown,
+        Fault::Lost | Fault::LostInOutage | Fault::InDoubt => ErrorKind::CommitStateUnknown,
         Fault::Conflict => ErrorKind::CommitConflict,
         _ => ErrorKind::Io,
     };

@@ -71,24 +71,31 @@ enum What {
 impl What {
     /// What can go wrong with a call of that name.
     fn all(kind: Kind, domain: Domain, name: &str, course: Course) -> Vec<What> {
-        use Fault::{Conflict, CrashAfter, CrashBefore, InDoubt, Lost, Refused};
+        use Fault::{Conflict, CrashAfter, CrashBefore, InDoubt, Lost, LostInOutage, Outage, Refused};
         if domain == Domain::Requests {
             return Self::of_request(name, course);
         }
         let changes =
             ["put", "delete", "copy", "commit", "swap"].iter().any(|change| name.starts_with(change));
         let faults: &[Fault] = match domain {
+            // Whether files are there is asked all the time in directories.
+            _ if name.starts_with("head") && !matches!(course, Course::Smooth | Course::Lost) => &[],
             // What becomes of a server that dies is its own affair.
             Domain::ServerStorage => &[Refused, Lost],
             Domain::Catalog | Domain::Pointers if changes => {
-                &[Refused, Lost, CrashBefore, CrashAfter, InDoubt, Conflict]
+                &[Refused, Lost, CrashBefore, CrashAfter, Outage, LostInOutage, InDoubt, Conflict]
             }
-            _ if changes || kind == Kind::Memory && course == Course::Smooth => {
-                &[Refused, Lost, CrashBefore, CrashAfter]
+            Domain::Catalog | Domain::Pointers if course != Course::Smooth => &[Refused, Outage],
+            _ if changes && course == Course::Smooth => {
+                &[Refused, Lost, CrashBefore, CrashAfter, LostInOutage]
+            }
+            // To die before a change is to die after the one before it.
+            _ if changes => &[Refused, Lost, CrashAfter],
+            _ if kind == Kind::Memory && course == Course::Smooth => {
+                &[Refused, Lost, CrashBefore, CrashAfter, Outage]
             }
             // To read something and to lose it is the same as not to read it; and whoever dies then
-            // leaves behind what was there before.
-            _ if course == Course::Smooth => &[Refused, CrashBefore],
+            // leaves behind what the change before it did.
             _ => &[Refused],
         };
         faults.iter().copied().map(What::Fault).collect()
@@ -176,6 +183,8 @@ struct Examined {
     report: Report,
     /// The courses and states of which the rows have been queried.
     queried: BTreeSet<(Course, bool)>,
+    /// The courses and states, with nothing left over, that the table has been written to after.
+    written: BTreeSet<(Course, bool)>,
 }
 
 async fn examine(kind: Kind, operation: Operation) -> Report {
@@ -185,7 +194,8 @@ async fn examine(kind: Kind, operation: Operation) -> Report {
     }
     let prepared = Prepared::new(&rig, operation).await;
     let report = Report::default();
-    let mut examined = Examined { rig, operation, prepared, report, queried: BTreeSet::new() };
+    let (queried, written) = (BTreeSet::new(), BTreeSet::new());
+    let mut examined = Examined { rig, operation, prepared, report, queried, written };
     for course in Course::ALL {
         examined.examine(course).await;
     }
@@ -219,6 +229,9 @@ impl Examined {
         let expected = Expected { old, new, error };
 
         for (domain, names) in &calls {
+            if self.is_known(course, *domain) {
+                continue;
+            }
             let mut from = from.get(domain).copied().unwrap_or_default();
             if *domain == Domain::Catalog && !matches!(course, Course::Smooth | Course::Overtaken) {
                 // The commit has gone wrong already.
@@ -257,6 +270,20 @@ impl Examined {
                 }
             }
         }
+    }
+
+    /// Whether the calls are those of the catalog in memory, made by the same code: what becomes of a
+    /// transaction's files after its commit has nothing to do with these catalogs.
+    fn is_known(&self, course: Course, domain: Domain) -> bool {
+        let is_like_memory = match self.rig.kind {
+            Kind::Memory | Kind::Filesystem | Kind::ObjectStore => false,
+            #[cfg(feature = "catalog-sql")]
+            Kind::Sqlite => true,
+            #[cfg(feature = "catalog-rest")]
+            Kind::Rest => true,
+        };
+        let of_storage = matches!(domain, Domain::Storage | Domain::ServerStorage);
+        is_like_memory && of_storage && !matches!(course, Course::Smooth | Course::Overtaken)
     }
 
     fn violation(&mut self, place: &str, domain: Domain, call: u64, name: &str, what: What, e: &str) {
@@ -311,6 +338,7 @@ impl Examined {
         if !is_old && !is_new {
             return Err(format!("neither the old state nor the new one is there: {:?}", now.state));
         }
+        let mut has_rest = true;
         match outcome {
             Outcome::Hangs => return Err("for two minutes".to_owned()),
             Outcome::Died => {}
@@ -322,7 +350,7 @@ impl Examined {
                 if given.is_some_and(|given| given != now.tables["t"].metadata().current_snapshot_id) {
                     return Err("another table was given".to_owned());
                 }
-                self.check_left_over(&now, name, what).await?;
+                has_rest = self.check_left_over(&now, domain, name, what).await?;
             }
             Outcome::Ended(Err(e)) if e.kind() == ErrorKind::CommitStateUnknown => {}
             Outcome::Ended(Err(e)) => {
@@ -332,14 +360,21 @@ impl Examined {
                 let for_a_name = self.operation == Operation::CreateStaged
                     && matches!(what, What::Fault(Fault::Conflict))
                     && e.kind() == ErrorKind::AlreadyExists;
+                // Somebody was faster, and then it could not be tried again.
+                let gave_up = course == Course::Overtaken && e.kind() == ErrorKind::CommitConflict;
                 if ![Some(ErrorKind::Io), expected.error].contains(&Some(e.kind()))
                     && !for_a_name
+                    && !gave_up
                     && domain != Domain::Requests
                 {
                     return Err("that is another kind of error".to_owned());
                 }
-                self.check_left_over(&now, name, what).await?;
+                has_rest = self.check_left_over(&now, domain, name, what).await?;
             }
+        }
+        // Without anything left over, one state is as good as another that is the same.
+        if !has_rest && !self.written.insert((course, is_new)) {
+            return Ok(());
         }
         // Whoever is alive goes on with the catalog that he has.
         let own = Arc::clone(&self.rig.catalog) as Arc<dyn Catalog>;
@@ -347,8 +382,15 @@ impl Examined {
         self.go_on(course, is_new, &now, catalog.as_ref()).await
     }
 
-    /// That there are no files of the commit but those that the tables need.
-    async fn check_left_over(&self, now: &Look, name: &str, what: What) -> Result<(), String> {
+    /// That there are no files of the commit but those that the tables need; whether there is one
+    /// that can't be helped.
+    async fn check_left_over(
+        &self,
+        now: &Look,
+        domain: Domain,
+        name: &str,
+        what: What,
+    ) -> Result<bool, String> {
         let (before, rivals) = (&self.prepared.start.files, &self.prepared.overtaken.files);
         // It could not be removed.
         let excused = match what {
@@ -357,14 +399,14 @@ impl Examined {
         };
         let files = self.rig.files().await;
         let left = files.keys().filter(|file| {
-            !now.needed.contains(file)
-                && !before.contains_key(file)
-                && !rivals.contains_key(file)
-                && Some(file.as_ref()) != excused
+            !now.needed.contains(file) && !before.contains_key(file) && !rivals.contains_key(file)
         });
-        let left: Vec<_> = left.map(ToString::to_string).collect();
-        match left.is_empty() {
-            true => Ok(()),
+        let (excused, left): (Vec<_>, Vec<_>) =
+            left.map(ToString::to_string).partition(|file| Some(file.as_str()) == excused);
+        let is_out =
+            domain == Domain::Storage && matches!(what, What::Fault(Fault::Outage | Fault::LostInOutage));
+        match left.is_empty() || is_out {
+            true => Ok(is_out || !excused.is_empty()),
             false => Err(format!("files were left over: {left:?}")),
         }
     }
@@ -436,6 +478,6 @@ async fn every_fault_leaves_the_old_state_or_the_new_one() {
     assert_eq!(report.violations.len(), 0, "of {total}");
     for kind in Kind::ALL {
         let points: u64 = report.points.iter().filter(|((of, _), _)| of == kind).map(|(_, n)| n).sum();
-        assert!(points > if *kind == Kind::ObjectStore { 500 } else { 2000 }, "{kind:?}: {points}");
+        assert!(points > if *kind == Kind::ObjectStore { 300 } else { 1500 }, "{kind:?}: {points}");
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn creation(version: u8) -> TableCreation {
         ("commit.retry.num-retries", "4"),
         ("commit.retry.min-wait-ms", "0"),
         ("commit.retry.max-wait-ms", "0"),
-        ("commit.status-check.num-retries", "2"),
+        ("commit.status-check.num-retries", "1"),
         ("commit.status-check.min-wait-ms", "0"),
         ("commit.status-check.max-wait-ms", "0"),
         ("write.manifest.compression-codec", "none"),

@@ -56,7 +56,10 @@ pub(super) async fn look(
     for name in names {
         let table = match catalog.load_table(&ident(name)).await {
             Ok(table) => table,
-            Err(e) if e.kind() == ErrorKind::NotFound => continue,
+            Err(e) if e.kind() == ErrorKind::NotFound => match catalog.table_exists(&ident(name)).await {
+                Ok(false) => continue,
+                _ => return Err(format!("`{name}` exists, but its metadata file does not: {e}")),
+            },
             Err(e) => return Err(format!("`{name}` can't be loaded: {e}")),
         };
         let seen = see(&table, rows, &files, &mut look.needed).await;

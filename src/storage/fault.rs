@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use async_trait::async_trait;
@@ -28,6 +28,10 @@ pub enum Fault {
     CrashBefore,
     /// The caller dies when it is done.
     CrashAfter,
+    /// Nothing is done, and no later call is answered either.
+    Outage,
+    /// It is done, but the reply is lost, and no later call is answered.
+    LostInOutage,
     /// Nothing is done, and the caller is not told so: of commits, which have an error for that.
     InDoubt,
     /// Nothing is done, because somebody else was faster: of commits, too.
@@ -42,6 +46,8 @@ pub struct Faults {
     /// The names of the calls since the last reset.
     names: Mutex<Vec<String>>,
     crashed: watch::Sender<bool>,
+    /// Whether all calls are refused.
+    outage: AtomicBool,
 }
 
 impl Faults {
@@ -57,6 +63,7 @@ impl Faults {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.calls.store(0, Ordering::SeqCst);
         self.crashed.send_replace(false);
+        self.outage.store(false, Ordering::SeqCst);
     }
 
     /// The number of calls so far, failed ones included.
@@ -87,9 +94,14 @@ impl Faults {
     ) -> Result<T, E> {
         match self.next(name) {
             None => work.await,
-            Some(Fault::Lost) => {
-                work.await?;
-                Err(error(Fault::Lost))
+            Some(fault @ (Fault::Lost | Fault::LostInOutage)) => {
+                let done = work.await;
+                self.outage.store(fault == Fault::LostInOutage, Ordering::SeqCst);
+                done.and(Err(error(fault)))
+            }
+            Some(Fault::Outage) => {
+                self.outage.store(true, Ordering::SeqCst);
+                Err(error(Fault::Outage))
             }
             Some(Fault::CrashAfter) => {
                 let _ = work.await;
@@ -106,6 +118,9 @@ impl Faults {
         }
         self.names.lock().unwrap_or_else(PoisonError::into_inner).push(name());
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
+        if self.outage.load(Ordering::SeqCst) {
+            return Some(Fault::Refused);
+        }
         let armed = *self.armed.lock().unwrap_or_else(PoisonError::into_inner);
         armed.filter(|(at, _)| *at == call).map(|(_, fault)| fault)
     }
@@ -262,6 +277,8 @@ mod tests {
             (Fault::Lost, true, true),
             (Fault::CrashBefore, false, false),
             (Fault::CrashAfter, true, false),
+            (Fault::Outage, false, true),
+            (Fault::LostInOutage, true, true),
         ] {
             let memory = Arc::new(InMemory::new());
             let store = FaultStore::new(Arc::clone(&memory) as Arc<dyn ObjectStore>);
@@ -275,7 +292,7 @@ mod tests {
             };
             tokio::select! {
                 biased;
-                got = put => assert!(returns && got.is_ok() == is_there, "{fault:?}"),
+                got = put => assert!(returns && got.is_ok() == (fault == Fault::Lost), "{fault:?}"),
                 () = store.faults().crashed() => assert!(!returns, "{fault:?}"),
             }
             assert_eq!(memory.head(&path).await.is_ok(), is_there, "{fault:?}");
