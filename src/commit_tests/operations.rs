@@ -7,8 +7,7 @@ use crate::error::Result;
 use crate::spec::{PrimitiveType, SequenceNumber};
 use crate::table::Table;
 use crate::transaction::{
-    Append, DeleteFiles, ExpireSnapshots, Overwrite, RewriteFiles, RowDelta, UpdateSchema,
-    commit_all,
+    Append, DeleteFiles, ExpireSnapshots, Overwrite, RewriteFiles, RowDelta, UpdateSchema, commit_all,
 };
 
 /// A kind of commit.
