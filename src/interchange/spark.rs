@@ -187,6 +187,8 @@ async fn compare_twins(catalog: &dyn Catalog, sample: &Sample, found: &mut Diffe
         files.push(Rows::new(rows.collect()));
         let of_engine = |name: &str| {
             name.contains("files-size")
+                || name.contains("manifests-")
+                || name.contains("commit-id")
                 || name.contains("version")
                 || name.contains("engine")
                 || name.contains("app")
