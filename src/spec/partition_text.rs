@@ -39,6 +39,9 @@ fn plain(value: &Value) -> String {
         Value::String(v) => return v.clone(),
         Value::Uuid(v) => return v.to_string(),
         Value::Fixed(v) | Value::Binary(v) => return base64(v),
+        Value::Decimal(unscaled, scale) if needs_exponent(*unscaled, *scale) => {
+            return with_exponent(*unscaled, *scale);
+        }
         Value::Float(_) => P::Float,
         Value::Double(_) => P::Double,
         Value::Decimal(_, scale) => P::Decimal { precision: MAX_DECIMAL_PRECISION, scale: *scale },
@@ -60,6 +63,22 @@ fn plain(value: &Value) -> String {
         // A time of more than a day.
         Err(_) => format!("{value:?}"),
     }
+}
+
+/// Whether Java shows a decimal with an exponent: if more than five zeros follow the point.
+fn needs_exponent(unscaled: i128, scale: u32) -> bool {
+    let digits = unscaled.unsigned_abs().checked_ilog10().unwrap_or(0);
+    scale > digits + 6
+}
+
+/// Such as `-1.5E-9`.
+fn with_exponent(unscaled: i128, scale: u32) -> String {
+    let sign = if unscaled < 0 { "-" } else { "" };
+    let digits = unscaled.unsigned_abs().to_string();
+    let (first, rest) = digits.split_at(1);
+    let point = if rest.is_empty() { "" } else { "." };
+    let exponent = i64::from(scale) - i64::try_from(rest.len()).unwrap_or_default();
+    format!("{sign}{first}{point}{rest}E-{exponent}")
 }
 
 /// A time of day as Java shows it: without seconds if there are none, else with as many thousandths
@@ -128,6 +147,13 @@ mod tests {
             (Value::Long(-5), "-5"),
             (Value::Double(1.0), "1.0"),
             (Value::Decimal(-1234, 2), "-12.34"),
+            (Value::Decimal(1, 6), "0.000001"),
+            (Value::Decimal(1, 7), "1E-7"),
+            (Value::Decimal(-10, 10), "-1.0E-9"),
+            (Value::Decimal(12, 7), "0.0000012"),
+            (Value::Decimal(0, 6), "0.000000"),
+            (Value::Decimal(0, 10), "0E-10"),
+            (Value::Decimal(i128::MIN, 0), "-170141183460469231731687303715884105728"),
             (Value::Date(0), "1970-01-01"),
             (Value::Time(36_000_000_000), "10:00"),
             (Value::Time(36_001_000_000), "10:00:01"),
