@@ -1,5 +1,6 @@
 //! Row-level deletes at read time (spec, "Delete Formats"): which rows of a data file are gone.
 
+mod compact;
 mod equality;
 mod known;
 mod load;

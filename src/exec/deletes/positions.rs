@@ -61,6 +61,9 @@ impl LiveRows {
 
     /// The reader's selection of what lies between long runs of deleted rows; `None` without one.
     pub(crate) fn long_runs(&self) -> Option<RowSelection> {
+        if !self.has_a_run_of_words(LONG_RUN / 64 - 1) {
+            return None;
+        }
         let mut selectors = Vec::new();
         // The end of the last live run, and of the last long run of deleted rows.
         let (mut live_end, mut next) = (0, 0);
@@ -84,6 +87,16 @@ impl LiveRows {
         Some(RowSelection::from(selectors))
     }
 
+    /// Whether so many words of 64 rows, one after the other, are deleted; what is beyond the end counts
+    /// as deleted. A longer run of deleted rows has that, and to look for it takes a moment.
+    fn has_a_run_of_words(&self, words: usize) -> bool {
+        let mut run = 0;
+        self.0.bit_chunks().iter_padded().any(|word| {
+            run = if word == 0 { run + 1 } else { 0 };
+            run >= words
+        })
+    }
+
     /// Which of the rows at these positions are left; `None`: all.
     ///
     /// # Errors
@@ -96,9 +109,7 @@ impl LiveRows {
                 Error::invalid(format!("position {position} in a file of {} rows", self.0.len()))
             })
         };
-        // A fold without a branch is made of vector instructions.
-        let gaps = values.iter().zip(*first..).fold(0, |gaps, (position, next)| gaps | (position ^ next));
-        let live = if gaps == 0 {
+        let live = if without_gaps(values) {
             index(first.saturating_add(values.len() as i64 - 1))?;
             self.0.slice(index(*first)?, values.len())
         } else {
@@ -110,6 +121,16 @@ impl LiveRows {
         };
         Ok((live.count_set_bits() < live.len()).then_some(live))
     }
+}
+
+/// Whether positions are one run.
+///
+/// They ascend, as a batch comes from one row group: then the last tells. To look at some between costs
+/// nothing, and holds if a reader ever joins row groups in another order.
+fn without_gaps(positions: &[i64]) -> bool {
+    let Some(first) = positions.first() else { return true };
+    let is_next = |i: usize| positions.get(i).is_some_and(|p| p.checked_sub(*first) == i64::try_from(i).ok());
+    is_next(positions.len() - 1) && (0..positions.len()).step_by(positions.len() / 128 + 1).all(is_next)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{BatchCoalescer, prep_null_mask_filter};
 use arrow::datatypes::{Int64Type, Schema, SchemaRef};
@@ -18,6 +18,7 @@ use futures::stream::{self, BoxStream};
 
 use crate::error::{Error, Result};
 
+use super::compact::compact;
 use super::equality::{EqualityFilter, both};
 use super::known::Observer;
 use super::positions::LiveRows;
@@ -142,7 +143,7 @@ impl Remainder {
                     return Ok(None);
                 }
                 match batches.next().await {
-                    Some(batch) => this.push(&batch?, &mut left)?,
+                    Some(batch) => this.push(batch?, &mut left)?,
                     None => {
                         if let Some(observer) = &this.removal.observer {
                             observer.finish().await;
@@ -157,10 +158,10 @@ impl Remainder {
     }
 
     /// Adds the rows of a batch that are left.
-    fn push(&self, batch: &RecordBatch, left: &mut BatchCoalescer) -> DfResult<()> {
-        let mut live = self.removal.live(batch)?;
+    fn push(&self, batch: RecordBatch, left: &mut BatchCoalescer) -> DfResult<()> {
+        let mut live = self.removal.live(&batch)?;
         if let Some(filter) = &self.filter {
-            let matches = filter.evaluate(batch)?.into_array(batch.num_rows())?;
+            let matches = filter.evaluate(&batch)?.into_array(batch.num_rows())?;
             let matches = as_boolean_array(&matches)?;
             let matches = match matches.null_count() {
                 0 => matches.values().clone(),
@@ -168,12 +169,24 @@ impl Remainder {
             };
             live = both(live, Some(matches));
         }
-        let read = batch.project(&self.columns)?.with_schema(Arc::clone(&self.read))?;
-        match live {
-            None => left.push_batch(read)?,
-            Some(live) => left.push_batch_with_filter(read, &BooleanArray::new(live, None))?,
+        // The columns that are read belong to nobody else from here on.
+        let read: Vec<ArrayRef> = batch.project(&self.columns)?.columns().to_vec();
+        let rows = batch.num_rows();
+        drop(batch);
+        let Some(live) = live else { return Ok(left.push_batch(self.batch(read, rows)?)?) };
+        let count = live.count_set_bits();
+        if count > self.batch_size / 2 || read.is_empty() {
+            left.push_batch(self.batch(compact(read, &live)?, count)?)?;
+        } else {
+            left.push_batch_with_filter(self.batch(read, rows)?, &BooleanArray::new(live, None))?;
         }
         Ok(())
+    }
+
+    /// Columns as they are read, with a number of rows for where there is no column.
+    fn batch(&self, columns: Vec<ArrayRef>, rows: usize) -> DfResult<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.read), columns, &options)?)
     }
 
     fn project(&self, batch: RecordBatch) -> DfResult<RecordBatch> {
