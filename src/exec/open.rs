@@ -43,6 +43,8 @@ pub(crate) struct OpenFiles {
     pub(crate) object_store_url: ObjectStoreUrl,
     pub(crate) limit: Option<usize>,
     pub(crate) preserve_order: bool,
+    /// Whether rows have to keep their order within a file.
+    pub(crate) in_order: bool,
     pub(crate) batch_size: usize,
     pub(crate) partition: usize,
 }
@@ -154,8 +156,15 @@ impl OpenFiles {
         let decoded = decoded.project_schema(schema)?;
         let output = wanted.project_schema(schema)?;
         let filter = self.row_filter.clone();
-        let remainder =
-            Remainder::new(removal, filter, &wanted, &decoded, Arc::new(output), self.batch_size)?;
+        let remainder = Remainder::new(
+            removal,
+            filter,
+            &wanted,
+            &decoded,
+            Arc::new(output),
+            self.batch_size,
+            self.in_order,
+        )?;
         Ok((source, Arc::new(remainder)))
     }
 

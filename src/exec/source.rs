@@ -145,6 +145,8 @@ impl FileSource for IcebergSource {
             object_store_url: config.object_store_url.clone(),
             limit: config.limit,
             preserve_order: config.preserve_order,
+            // Nobody asked for the first rows of a file, but that is what people expect of a LIMIT.
+            in_order: config.preserve_order || !config.output_ordering.is_empty() || config.limit.is_some(),
             batch_size: self.batch_size.unwrap_or(8192),
             partition,
         })))

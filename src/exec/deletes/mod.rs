@@ -1,7 +1,7 @@
 //! Row-level deletes at read time (spec, "Delete Formats"): which rows of a data file are gone.
 
-mod compact;
 mod equality;
+mod fill_gaps;
 mod known;
 mod load;
 mod positions;

@@ -18,8 +18,8 @@ use futures::stream::{self, BoxStream};
 
 use crate::error::{Error, Result};
 
-use super::compact::compact;
 use super::equality::{EqualityFilter, both};
+use super::fill_gaps::Gaps;
 use super::known::Observer;
 use super::positions::LiveRows;
 
@@ -82,6 +82,8 @@ pub(crate) struct Remainder {
     projector: Option<Projector>,
     output: SchemaRef,
     batch_size: usize,
+    /// Whether rows have to come out in the order in which they come in.
+    in_order: bool,
 }
 
 impl Remainder {
@@ -100,6 +102,7 @@ impl Remainder {
         decoded: &Schema,
         output: SchemaRef,
         batch_size: usize,
+        in_order: bool,
     ) -> DfResult<Self> {
         let filter = filter.map(|filter| reassign_expr_columns(filter, decoded)).transpose()?;
         let plain: Option<Vec<&Column>> = wanted.iter().map(|p| p.expr.downcast_ref::<Column>()).collect();
@@ -119,7 +122,7 @@ impl Remainder {
                 Some(rebased.make_projector(&read)?)
             }
         };
-        Ok(Self { removal, filter, columns, read, projector, output, batch_size })
+        Ok(Self { removal, filter, columns, read, projector, output, batch_size, in_order })
     }
 
     /// The rows that are left of a stream of batches, in batches of about the session's size.
@@ -175,8 +178,11 @@ impl Remainder {
         drop(batch);
         let Some(live) = live else { return Ok(left.push_batch(self.batch(read, rows)?)?) };
         let count = live.count_set_bits();
-        if count > self.batch_size / 2 || read.is_empty() {
-            left.push_batch(self.batch(compact(read, &live)?, count)?)?;
+        if read.is_empty() {
+            left.push_batch(self.batch(read, count)?)?;
+        } else if count > self.batch_size / 2 && !self.in_order {
+            let filled = Gaps::new(&live, count).fill(read)?;
+            left.push_batch(self.batch(filled, count)?)?;
         } else {
             left.push_batch_with_filter(self.batch(read, rows)?, &BooleanArray::new(live, None))?;
         }
