@@ -13,7 +13,6 @@ use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::take;
 use arrow::datatypes::ArrowNativeType;
 use arrow::error::ArrowError;
-use arrow::util::bit_iterator::BitIndexIterator;
 
 /// Which rows stay, and where.
 #[derive(Debug)]
@@ -29,16 +28,24 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    /// The rows with a set bit stay; there are `left`.
+    /// The rows with a set bit stay; there are `left` such bits.
     pub(crate) fn new(live: &BooleanBuffer, left: usize) -> Self {
-        let rows = live.len();
-        let stay = left.min(rows);
-        let gone = !&live.slice(0, stay);
-        let gaps = BitIndexIterator::new(gone.values(), gone.offset(), stay);
-        let tail = live.slice(stay, rows - stay);
-        let fillers = BitIndexIterator::new(tail.values(), tail.offset(), tail.len());
-        let moves = gaps.zip(fillers.map(|i| i + stay)).collect();
-        Self { rows, left: stay, moves, indices: None }
+        let words: Vec<u64> = live.bit_chunks().iter_padded().collect();
+        let mut moves = Vec::with_capacity(live.len().saturating_sub(left).min(left));
+        let mut fillers = ones_from_the_end(&words);
+        // Beyond the end, bits are unset: those are no gaps.
+        for (word, start) in words.iter().zip((0..left).step_by(64)) {
+            let mut gone = !word;
+            while gone != 0 {
+                let gap = start + gone.trailing_zeros() as usize;
+                gone &= gone - 1;
+                match fillers.next() {
+                    Some(filler) if gap < left => moves.push((gap, filler)),
+                    _ => break,
+                }
+            }
+        }
+        Self { rows: live.len(), left, moves, indices: None }
     }
 
     /// What is left of the columns of a batch, each with its rows at the same places.
@@ -123,6 +130,21 @@ impl Gaps {
         });
         take(column, indices, None)
     }
+}
+
+/// The set bits of words, from the last one.
+fn ones_from_the_end(words: &[u64]) -> impl Iterator<Item = usize> {
+    let mut rest = words.len();
+    let mut word = 0;
+    std::iter::from_fn(move || {
+        while word == 0 {
+            rest = rest.checked_sub(1)?;
+            word = words[rest];
+        }
+        let bit = u64::BITS - 1 - word.leading_zeros();
+        word &= !(1 << bit);
+        Some(rest * 64 + bit as usize)
+    })
 }
 
 #[cfg(test)]
