@@ -308,7 +308,7 @@ impl Client {
         Outcome::Failure(failure, retry_after)
     }
 
-    fn scrub(&self, text: &str) -> String {
+    pub(super) fn scrub(&self, text: &str) -> String {
         self.auth.scrub(self.properties.scrub(text))
     }
 }

@@ -203,12 +203,3 @@ async fn the_server_signs_requests() {
     let e = store.get(&path).await.unwrap_err();
     assert!(e.to_string().contains("as it was told to"), "{e}");
 }
-
-#[tokio::test]
-async fn tables_that_only_their_server_scans_are_refused() {
-    let settings = Settings { config: json!({"scan-planning-mode": "server"}), ..Settings::default() };
-    let (_server, catalog) = with_table(settings, &[]).await;
-    let e = catalog.load_table(&ident("t")).await.unwrap_err();
-    assert_eq!(e.kind(), ErrorKind::Unsupported);
-    assert!(e.to_string().contains("scan-planning-mode"), "{e}");
-}
