@@ -21,6 +21,7 @@ impl TableMetadata {
     }
 
     /// The same metadata, as one from which other snapshots may have been left out.
+    #[cfg_attr(not(feature = "catalog-rest"), allow(dead_code, reason = "only servers leave some out"))]
     pub(crate) fn with_snapshots_of_refs(self) -> Self {
         // Each snapshot has a number: without any there was none.
         let never_had_any = self.format_version >= 2 && self.last_sequence_number.0 == 0;

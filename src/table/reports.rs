@@ -1,5 +1,10 @@
 //! What can be told of a scan or a commit (REST spec, `ReportMetricsRequest`).
 
+#![cfg_attr(
+    not(feature = "catalog-rest"),
+    allow(dead_code, reason = "only catalogs behind the REST protocol have servers")
+)]
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,5 +1,10 @@
 //! What the server of a table's catalog does for the table, besides keeping its metadata.
 
+#![cfg_attr(
+    not(feature = "catalog-rest"),
+    allow(dead_code, reason = "only catalogs behind the REST protocol have servers")
+)]
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -7,6 +7,7 @@ mod auth;
 mod catalog;
 mod client;
 mod config;
+mod connection;
 mod content_files;
 mod endpoint;
 mod failure;

@@ -203,3 +203,20 @@ async fn the_server_signs_requests() {
     let e = store.get(&path).await.unwrap_err();
     assert!(e.to_string().contains("as it was told to"), "{e}");
 }
+
+#[tokio::test]
+async fn a_runtime_that_stands_still_holds_no_connection() {
+    // The server has a runtime of its own, this test one thread.
+    let (send, receive) = std::sync::mpsc::channel();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.spawn(async move { send.send(with_table(Settings::default(), &[]).await).unwrap() });
+    let (server, first) = receive.recv().unwrap();
+    let catalog = connect(&server, &[("token", "t"), ("rest.client.max-retries", "0")]).await;
+    // The connection that is kept from here is used while nothing here moves on.
+    catalog.load_table(&ident("t")).await.unwrap();
+    let listed =
+        crate::catalog::background::wait_for(async move { catalog.list_tables(&namespace("db")).await });
+    assert_eq!(listed.unwrap(), [ident("t")]);
+    drop(first);
+    runtime.shutdown_background();
+}

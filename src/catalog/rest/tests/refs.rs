@@ -119,9 +119,8 @@ async fn queries_load_what_they_need() {
         ("SELECT count(*) FROM ice.db.t$all_data_files".to_owned(), 1),
         (format!("SELECT count(*) FROM ice.db.t$files VERSION AS OF {}", all[0]), 1),
         (
-            format!(
-                "SELECT latest_snapshot_id FROM ice.db.t$metadata_log_entries ORDER BY timestamp DESC LIMIT 1"
-            ),
+            "SELECT latest_snapshot_id FROM ice.db.t$metadata_log_entries ORDER BY timestamp DESC LIMIT 1"
+                .to_owned(),
             last,
         ),
         ("SELECT count(*) FROM ice.db.t$partitions WHERE last_updated_snapshot_id IS NOT NULL".to_owned(), 1),

@@ -272,7 +272,8 @@ impl Server {
         let body: Json = serde_json::from_slice(&seen.body).unwrap_or_default();
         let Some(path) = path.strip_prefix("/api/v1/") else { return Err(no_route()) };
         if path == "config" {
-            let mut config = json!({"defaults": {}, "overrides": {}});
+            // What it overrides goes before its defaults.
+            let mut config = json!({"defaults": {"prefix": "no/such"}, "overrides": {}});
             for (name, value) in &self.settings.overrides {
                 config["overrides"][name] = (*value).into();
             }
