@@ -157,6 +157,17 @@ async fn vectors_are_applied() {
     let context = session(catalog, SessionConfig::new());
     let found = query(&context, "SELECT id FROM ice.db.t WHERE id < 7 ORDER BY id").await.unwrap();
     assert_eq!(found, ["1", "2", "3", "4", "6"]);
+    // So they are through a storage of the plan's own, which nobody else has.
+    let mut reply = completed(tasks_json(&behind, &all_tasks(&behind).await, Form::Protocol));
+    reply["storage-credentials"] =
+        json!([{"prefix": "s3://b", "config": {"s3.access-key-id": "x", "s3.secret-access-key": "hunter2"}}]);
+    server.answer_with("POST", "/plan", reply.clone());
+    let found = query(&context, "SELECT count(id), sum(id) FROM ice.db.t WHERE id <> 1").await.unwrap();
+    assert_eq!(found, ["17 184"]);
+    server.answer_with("POST", "/plan", reply);
+    let e = failing(&server, &[]).await;
+    assert_eq!(e.kind(), ErrorKind::Unsupported);
+    assert!(e.to_string().contains("query the table") && !e.to_string().contains("hunter2"), "{e}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
