@@ -54,6 +54,12 @@ fn used(text: &str) -> Vec<String> {
     used
 }
 
+/// Whether a file holds nothing but tests.
+fn is_test(file: &Path) -> bool {
+    let named = file.file_stem().is_some_and(|s| s.to_string_lossy().ends_with("tests"));
+    named || file.parent().is_some_and(|dir| dir.ends_with("tests"))
+}
+
 #[test]
 fn modules_know_only_what_stands_below_them() {
     let allowed = allowed();
@@ -67,10 +73,9 @@ fn modules_know_only_what_stands_below_them() {
             false => files.push(root.join(format!("{module}.rs"))),
         }
         for file in files {
-            let is_test = file.file_stem().is_some_and(|s| s.to_string_lossy().ends_with("tests"));
             for name in used(&std::fs::read_to_string(&file).unwrap()) {
                 let known = name == *module || !root.join(&name).is_dir() && name != "error";
-                if !is_test && !known && !allowed.contains(&name) {
+                if !is_test(&file) && !known && !allowed.contains(&name) {
                     wrong.push(format!("{} uses {name}", file.display()));
                 }
             }
@@ -90,8 +95,7 @@ fn the_format_is_pure() {
         for line in text.split("#[cfg(test)]").next().unwrap_or_default().lines() {
             let imports = line.trim_start().starts_with("use ") || line.trim_start().starts_with("pub use ");
             let impure = ["arrow::", "datafusion::", "object_store::", "tokio::", "parquet::"];
-            let is_test = file.file_stem().is_some_and(|s| s.to_string_lossy().ends_with("tests"));
-            if imports && !is_test {
+            if imports && !is_test(&file) {
                 let own = line.contains("crate::");
                 assert!(own || !impure.iter().any(|i| line.contains(i)), "{}: {line}", file.display());
             }

@@ -19,6 +19,29 @@ pub(crate) async fn run<T: Send + 'static>(work: impl Future<Output = T> + Send 
     })
 }
 
+/// As [`run`], but `work` ends if the caller gives up.
+///
+/// # Errors
+/// If there is no such thread, so that `work` did not begin.
+#[cfg(feature = "catalog-rest")]
+pub(crate) async fn run_while_wanted<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T> {
+    struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+    impl<T> Drop for AbortOnDrop<T> {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+
+    let mut task = AbortOnDrop(handle()?.spawn(work));
+    let done = (&mut task.0).await;
+    done.map_err(|e| {
+        Error::new(ErrorKind::CommitStateUnknown, "work in the background was cut off").with_source(e)
+    })
+}
+
 /// Waits for `work` in code that is not async, such as what DataFusion asks of catalogs. Whatever
 /// thread that is called on, the work goes on on another one.
 pub(crate) fn wait_for<T: Send + 'static>(

@@ -99,7 +99,11 @@ impl LargeKeys {
         let mut groups: Vec<Group> = Vec::new();
         for delete in plan.tasks.iter().flat_map(|task| &task.deletes) {
             let file = &delete.file;
-            if file.content != ContentType::EqualityDeletes || !seen.insert(file.file_path.as_str()) {
+            // Which rows those apply to that were assigned one by one, no join can tell.
+            if file.content != ContentType::EqualityDeletes
+                || delete.is_assigned()
+                || !seen.insert(file.file_path.as_str())
+            {
                 continue;
             }
             let ids = key_ids(file);
@@ -155,7 +159,7 @@ impl LargeKeys {
                 && self.groups.iter().any(|g| g.ids == ids && g.global == global)
         };
         for task in &mut plan.tasks {
-            task.deletes.retain(|delete| !joined(&delete.file));
+            task.deletes.retain(|delete| delete.is_assigned() || !joined(&delete.file));
         }
         let mut below = ScanRequest { limit: None, ..request.clone() };
         let keys = self.groups.iter().flat_map(|g| g.keys.flat_columns().unwrap_or_default());

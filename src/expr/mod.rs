@@ -7,6 +7,7 @@
 //! tuple of a file, or its column metrics. Where nothing is known, rows are read.
 
 mod evaluate;
+mod json;
 mod manifest_evaluator;
 mod metrics_evaluator;
 mod partition_evaluator;
@@ -25,6 +26,7 @@ pub(crate) mod oracle;
 #[cfg(test)]
 mod properties;
 
+pub(crate) use json::{inclusive_json, sanitized_json};
 pub(crate) use manifest_evaluator::ManifestEvaluator;
 pub(crate) use metrics_evaluator::{MetricsEvaluator, StrictMetricsEvaluator};
 pub(crate) use partition_evaluator::PartitionEvaluator;

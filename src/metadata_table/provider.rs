@@ -32,8 +32,9 @@ impl MetadataTable {
     /// A metadata table; those that show one snapshot show this one.
     ///
     /// # Errors
-    /// `Unsupported` for [`MetadataTableKind::PositionDeletes`] and where columns of the table have
-    /// no counterpart in Arrow.
+    /// `Unsupported` for [`MetadataTableKind::PositionDeletes`], where columns of the table have no
+    /// counterpart in Arrow, and for a table without [all of its
+    /// snapshots](Table::with_all_snapshots).
     pub fn try_new(table: Table, snapshot: Option<Arc<Snapshot>>, kind: MetadataTableKind) -> Result<Self> {
         let made = contents_of(&table, snapshot, kind);
         let contents = made.context(|| format!("table {}${kind}", table.name()))?;
@@ -80,6 +81,7 @@ fn contents_of(
     use ManifestContent::{Data, Deletes};
     use MetadataTableKind as K;
     let metadata = table.metadata();
+    metadata.require_all_snapshots("a metadata table")?;
     let one = || snapshot.iter().cloned().collect::<Vec<_>>();
     let all = || metadata.snapshots.clone();
     Ok(match kind {

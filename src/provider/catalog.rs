@@ -271,6 +271,8 @@ impl SchemaProvider for NamespaceProvider {
         if let Some((of, kind)) = MetadataTableKind::split(name)
             && let Some(table) = self.load(of).await?
         {
+            // Most are about history.
+            let table = table.with_all_snapshots().await?;
             return Ok(Some(Arc::new(table.metadata_table(kind)?)));
         }
         let view = self.inner.view(&TableIdent::new(self.namespace.clone(), name)?).await?;

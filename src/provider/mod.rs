@@ -3,6 +3,7 @@
 mod catalog;
 mod factory;
 mod files;
+mod scan_plan;
 mod table;
 mod view;
 

@@ -17,9 +17,10 @@ use crate::error::{Error, Result, ResultExt};
 use crate::exec::{ScanRequest, build_scan, provider_schema};
 use crate::expr::{Predicate, decided_by_partition};
 use crate::metadata_table::{MetadataTable, MetadataTableKind};
-use crate::plan::{ScanPlan, ScanRequest as PlanRequest, plan_files};
 use crate::spec::{Schema, Selection, SnapshotSelector};
 use crate::table::{OpenOptions, Table};
+
+use super::scan_plan::{Planned, Wanted, plan_scan};
 
 /// An Iceberg table, at its current snapshot or at an earlier one, to be registered in a
 /// `SessionContext`.
@@ -75,9 +76,19 @@ impl IcebergTable {
     ///
     /// # Errors
     /// `NotFound` for a snapshot, reference or time that the table does not have; the message
-    /// lists what it has.
+    /// lists what it has. `Unsupported` if it has to be looked for among snapshots that were not
+    /// loaded; see [`IcebergTable::with_all_snapshots`].
     pub fn at(&self, selector: &SnapshotSelector) -> Result<Self> {
         Self::select(self.table.clone(), selector, self.metadata_columns)
+    }
+
+    /// The same table with all of its snapshots, which history needs; see
+    /// [`Table::with_all_snapshots`].
+    ///
+    /// # Errors
+    /// As [`Table::with_all_snapshots`].
+    pub async fn with_all_snapshots(&self) -> Result<Self> {
+        Ok(Self { table: self.table.with_all_snapshots().await?, ..self.clone() })
     }
 
     /// The same table with its metadata columns ([`METADATA_COLUMNS`](crate::METADATA_COLUMNS))
@@ -157,13 +168,6 @@ impl IcebergTable {
         let schema = self.read_schema();
         let filter = Predicate::and(filters.iter().map(|f| to_predicate(f, schema).predicate));
         let started = Instant::now();
-        let plan = match &self.selection.snapshot {
-            None => ScanPlan::default(),
-            Some(snapshot) => {
-                let request = PlanRequest { schema: Arc::clone(schema), filter: filter.clone() };
-                plan_files(&self.table, snapshot, &request).await?
-            }
-        };
         let names = |indices: &mut dyn Iterator<Item = usize>| -> Vec<String> {
             indices.filter_map(|i| self.schema.fields().get(i)).map(|f| f.name().clone()).collect()
         };
@@ -171,9 +175,16 @@ impl IcebergTable {
             Some(indices) => names(&mut indices.iter().copied()),
             None => names(&mut (0..self.schema.fields().len())),
         };
-        let filter_columns = filters.iter().flat_map(|f| f.column_refs()).map(|c| c.name.clone()).collect();
+        let filter_columns: Vec<String> =
+            filters.iter().flat_map(|f| f.column_refs()).map(|c| c.name.clone()).collect();
+        let wanted = Wanted {
+            selection: &self.selection,
+            filter: &filter,
+            columns: projection.iter().chain(&filter_columns).collect(),
+        };
+        let Planned { table, plan, .. } = plan_scan(&self.table, &wanted).await?;
         let request = ScanRequest {
-            table: &self.table,
+            table: &table,
             snapshot_id: self.selection.snapshot.as_ref().map(|s| s.snapshot_id),
             schema: Arc::clone(schema),
             projection,
@@ -212,7 +223,9 @@ impl TableProvider for IcebergTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
-        let answer = |filter: &&Expr| match self.is_exact(filter) {
+        // What the server planned is taken for no more than files that may match.
+        let planned_here = self.table.scan_service().is_none();
+        let answer = |filter: &&Expr| match planned_here && self.is_exact(filter) {
             true => TableProviderFilterPushDown::Exact,
             // Inexact even where nothing can be pruned: the scan has to know what is read.
             false => TableProviderFilterPushDown::Inexact,

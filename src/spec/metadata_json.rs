@@ -160,6 +160,7 @@ fn read(node: &Node<'_>) -> Result<TableMetadata> {
         encryption_keys: object.list("encryption-keys", read_object)?,
         extra: object.extra(),
         snapshot_index: Default::default(),
+        is_partial: false,
     };
     metadata.index_snapshots();
     check_snapshots(&mut metadata)?;
@@ -310,6 +311,7 @@ fn check_snapshots(metadata: &mut TableMetadata) -> Result<()> {
 }
 
 fn write(metadata: &TableMetadata) -> Result<Json> {
+    metadata.require_all_snapshots("writing its metadata")?;
     let version = metadata.format_version;
     let mut members = metadata.extra.clone();
     let mut insert = |name: &str, value: Json| members.insert(name.to_owned(), value);

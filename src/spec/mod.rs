@@ -23,6 +23,7 @@ mod metadata_log;
 mod metrics;
 pub(crate) mod murmur3;
 mod name_mapping;
+mod partial_snapshots;
 mod partition;
 mod partition_json;
 mod partition_path;

@@ -10,7 +10,8 @@ use super::ids::SequenceNumber;
 pub struct FileScanTask {
     /// The data file.
     pub data_file: Arc<ContentFile>,
-    /// Its data sequence number: what rows inherit as `_last_updated_sequence_number`.
+    /// Its data sequence number: what rows inherit as `_last_updated_sequence_number`; or
+    /// [`FileScanTask::UNKNOWN`].
     pub sequence_number: SequenceNumber,
     /// The delete files that apply to it, with their data sequence numbers.
     pub deletes: Vec<DeleteFile>,
@@ -21,6 +22,23 @@ pub struct FileScanTask {
 pub struct DeleteFile {
     /// The delete file.
     pub file: Arc<ContentFile>,
-    /// Its data sequence number.
+    /// Its data sequence number, or [`DeleteFile::APPLIES`].
     pub sequence_number: SequenceNumber,
+}
+
+impl FileScanTask {
+    /// In place of a data sequence number: whoever planned the scan did not tell it. The deletes of
+    /// the task have [`DeleteFile::APPLIES`] then.
+    pub const UNKNOWN: SequenceNumber = SequenceNumber(-1);
+}
+
+impl DeleteFile {
+    /// In place of a data sequence number: whoever planned the scan found that the file applies to
+    /// the task that it is in, and that says nothing of other tasks.
+    pub const APPLIES: SequenceNumber = SequenceNumber(i64::MAX);
+
+    /// Whether it applies to its task without regard to sequence numbers.
+    pub fn is_assigned(&self) -> bool {
+        self.sequence_number == Self::APPLIES
+    }
 }

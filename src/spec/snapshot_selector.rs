@@ -57,7 +57,8 @@ impl TableMetadata {
     ///
     /// # Errors
     /// `NotFound` if there is no such snapshot, saying which there are; `DataInvalid` if the
-    /// snapshot's schema is missing.
+    /// snapshot's schema is missing; `Unsupported` if the snapshot may be one of those that are
+    /// missing from metadata that [has not all](TableMetadata::has_all_snapshots).
     pub fn select(&self, selector: &SnapshotSelector) -> Result<Selection> {
         let current = || Selection {
             snapshot: self.current_snapshot().cloned(),
@@ -67,7 +68,10 @@ impl TableMetadata {
             SnapshotSelector::Current => Ok(current()),
             SnapshotSelector::Id(id) => match self.snapshot(*id) {
                 Some(snapshot) => self.with_own_schema(snapshot),
-                None => Err(self.no_snapshot(*id)),
+                None => {
+                    self.require_all_snapshots(&format!("finding snapshot {id}"))?;
+                    Err(self.no_snapshot(*id))
+                }
             },
             SnapshotSelector::Ref(name) => match self.refs.get(name) {
                 Some(reference) => {
@@ -86,6 +90,7 @@ impl TableMetadata {
                 None => Err(self.no_ref(name)),
             },
             SnapshotSelector::AsOf(ms) => {
+                self.require_all_snapshots("finding the snapshot of a time")?;
                 // Of equal times the last counts: `max_by_key` returns the last maximum.
                 let earlier = self.snapshot_log.iter().filter(|e| e.timestamp_ms <= *ms);
                 let Some(entry) = earlier.max_by_key(|e| e.timestamp_ms) else {

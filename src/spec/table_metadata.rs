@@ -43,7 +43,8 @@ pub struct TableMetadata {
     pub properties: BTreeMap<String, String>,
     /// The current snapshot; `None` for a table without one.
     pub current_snapshot_id: Option<SnapshotId>,
-    /// The valid snapshots, in the order of the file.
+    /// The valid snapshots, in the order of the file; only those that branches and tags name unless
+    /// [`TableMetadata::has_all_snapshots`].
     pub snapshots: Vec<Arc<Snapshot>>,
     /// Which snapshot was current when; not always in order.
     pub snapshot_log: Vec<SnapshotLogEntry>,
@@ -67,6 +68,8 @@ pub struct TableMetadata {
     pub extra: serde_json::Map<String, serde_json::Value>,
     /// Position in `snapshots` by id; filled by [`TableMetadata::index_snapshots`].
     pub(crate) snapshot_index: HashMap<SnapshotId, usize>,
+    /// Whether a server left out the snapshots that no branch or tag names.
+    pub(crate) is_partial: bool,
 }
 
 impl TableMetadata {
@@ -86,7 +89,8 @@ impl TableMetadata {
         &self.sort_orders[&self.default_sort_order_id]
     }
 
-    /// The snapshot with that id, if it has not expired.
+    /// The snapshot with that id, if it has not expired. That there is none says nothing unless
+    /// [`TableMetadata::has_all_snapshots`].
     pub fn snapshot(&self, id: SnapshotId) -> Option<&Arc<Snapshot>> {
         self.snapshots.get(*self.snapshot_index.get(&id)?)
     }

@@ -26,14 +26,18 @@ use crate::metadata_table::MetadataTableKind;
 use crate::provider::IcebergTable;
 
 /// Makes `state` know the metadata tables that a statement names, and the statement name them as
-/// `state` does.
-pub(super) async fn resolve(state: &mut SessionState, statement: &mut Statement) -> Result<()> {
+/// `state` does. If it names versions, tables come with all of their snapshots.
+pub(super) async fn resolve(
+    state: &mut SessionState,
+    statement: &mut Statement,
+    versioned: bool,
+) -> Result<()> {
     let normalizer = IdentNormalizer::new(state.config_options().sql_parser.enable_ident_normalization);
     let mut candidates = HashSet::new();
     each_table(statement, &mut |name, _| {
         candidates.extend(parts(name, &normalizer).filter(|parts| is_candidate(parts)));
     });
-    if candidates.is_empty() {
+    if candidates.is_empty() && !versioned {
         return Ok(());
     }
     let mut dotted = HashMap::new();
@@ -42,7 +46,7 @@ pub(super) async fn resolve(state: &mut SessionState, statement: &mut Statement)
             dotted.insert(parts, name);
         }
     }
-    let catalogs = Catalogs(Arc::clone(state.catalog_list()));
+    let catalogs = Catalogs { catalogs: Arc::clone(state.catalog_list()), versioned };
     state.register_catalog_list(Arc::new(catalogs));
     each_table(statement, &mut |name, alias| {
         let Some(parts) = parts(name, &normalizer) else { return };
@@ -137,7 +141,10 @@ fn is_candidate(parts: &[String]) -> bool {
 
 /// Catalogs with metadata tables.
 #[derive(Debug)]
-struct Catalogs(Arc<dyn CatalogProviderList>);
+struct Catalogs {
+    catalogs: Arc<dyn CatalogProviderList>,
+    versioned: bool,
+}
 
 impl CatalogProviderList for Catalogs {
     fn register_catalog(
@@ -145,60 +152,74 @@ impl CatalogProviderList for Catalogs {
         name: String,
         catalog: Arc<dyn CatalogProvider>,
     ) -> Option<Arc<dyn CatalogProvider>> {
-        self.0.register_catalog(name, catalog)
+        self.catalogs.register_catalog(name, catalog)
     }
 
     fn catalog_names(&self) -> Vec<String> {
-        self.0.catalog_names()
+        self.catalogs.catalog_names()
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        Some(Arc::new(OneCatalog(self.0.catalog(name)?)))
+        let catalog = self.catalogs.catalog(name)?;
+        Some(Arc::new(OneCatalog { catalog, versioned: self.versioned }))
     }
 }
 
 #[derive(Debug)]
-struct OneCatalog(Arc<dyn CatalogProvider>);
+struct OneCatalog {
+    catalog: Arc<dyn CatalogProvider>,
+    versioned: bool,
+}
 
 impl CatalogProvider for OneCatalog {
     fn schema_names(&self) -> Vec<String> {
-        self.0.schema_names()
+        self.catalog.schema_names()
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        Some(Arc::new(OneSchema(self.0.schema(name)?)))
+        let schema = self.catalog.schema(name)?;
+        Some(Arc::new(OneSchema { schema, versioned: self.versioned }))
     }
 }
 
 #[derive(Debug)]
-struct OneSchema(Arc<dyn SchemaProvider>);
+struct OneSchema {
+    schema: Arc<dyn SchemaProvider>,
+    /// Whether versions of its tables may be wanted.
+    versioned: bool,
+}
 
 #[async_trait]
 impl SchemaProvider for OneSchema {
     fn table_names(&self) -> Vec<String> {
-        self.0.table_names()
+        self.schema.table_names()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        if let Some(table) = self.0.table(name).await? {
-            return Ok(Some(table));
+        if let Some(table) = self.schema.table(name).await? {
+            let partial = table.downcast_ref::<IcebergTable>().filter(|t| !t.table().has_all_snapshots());
+            return Ok(Some(match partial.filter(|_| self.versioned) {
+                Some(partial) => Arc::new(partial.with_all_snapshots().await?),
+                None => table,
+            }));
         }
         let Some((of, kind)) = name.rsplit_once('$').filter(|(of, _)| !of.is_empty()) else {
             return Ok(None);
         };
-        let Some(table) = self.0.table(of).await? else { return Ok(None) };
+        let Some(table) = self.schema.table(of).await? else { return Ok(None) };
         let Some(table) = table.downcast_ref::<IcebergTable>() else { return Ok(None) };
         let kind = MetadataTableKind::parse(kind).ok_or_else(|| {
             let known = MetadataTableKind::ALL.map(MetadataTableKind::name).join(", ");
             Error::not_found(format!("there is no metadata table `{kind}`; there are: {known}"))
                 .context(format!("table {of}"))
         })?;
-        Ok(Some(Arc::new(table.metadata_table(kind)?)))
+        // Most are about history.
+        Ok(Some(Arc::new(table.with_all_snapshots().await?.metadata_table(kind)?)))
     }
 
     fn table_exist(&self, name: &str) -> bool {
         let of = MetadataTableKind::split(name).map(|(table, _)| table);
-        self.0.table_exist(name) || of.is_some_and(|of| self.0.table_exist(of))
+        self.schema.table_exist(name) || of.is_some_and(|of| self.schema.table_exist(of))
     }
 }
 

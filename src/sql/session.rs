@@ -146,7 +146,7 @@ impl IcebergSql for SessionContext {
         let mut state = self.state();
         let parsed = parse(sql, state.config_options())?;
         let mut statement = parsed.statement;
-        metadata_tables::resolve(&mut state, &mut statement).await?;
+        metadata_tables::resolve(&mut state, &mut statement, parsed.versioned).await?;
         let marked = mark_metadata_columns(&state, &mut statement).await?;
         if parsed.versioned || marked {
             // In a session that was not registered, DataFusion would read current data.

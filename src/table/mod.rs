@@ -7,6 +7,8 @@ mod metadata_file;
 mod metadata_write;
 mod open;
 mod relocate;
+mod reports;
+mod service;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +33,12 @@ pub(crate) use metadata_file::{
 };
 pub(crate) use metadata_write::{MetadataCodec, next_metadata_location};
 use relocate::Paths;
+pub(crate) use reports::{CommitReport, Report, ScanReport};
+#[cfg_attr(
+    not(feature = "catalog-rest"),
+    allow(unused_imports, reason = "only such catalogs have servers")
+)]
+pub(crate) use service::{ScanDemand, ServerPlan, TableService};
 
 /// A table as one of its metadata files describes it: it does not change when others commit.
 /// Cheap to clone.
@@ -51,6 +59,8 @@ struct Inner {
     specs: HashMap<SpecId, SpecPartition>,
     /// Whether the table does not exist yet: its first commit creates it.
     staged: bool,
+    /// The same table with all of its snapshots, once somebody asked for that.
+    whole: tokio::sync::OnceCell<Table>,
 }
 
 impl Table {
@@ -95,6 +105,11 @@ impl Table {
         )
     }
 
+    /// The same table, whose files another storage opens.
+    pub(crate) fn with_storage(&self, storage: Storage) -> Self {
+        Self(Arc::new(Inner { storage, ..self.0.as_ref().clone() }))
+    }
+
     /// A table that was found by its directory, by which it is found again.
     pub(crate) fn from_directory(
         directory: Location,
@@ -133,6 +148,7 @@ impl Table {
             options,
             paths,
             staged,
+            whole: tokio::sync::OnceCell::new(),
         })))
     }
 

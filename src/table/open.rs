@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::cache::MetadataCache;
+use super::service::TableService;
 use super::{Table, TableIdent, metadata_file};
 use crate::error::{Error, Result, ResultExt};
 use crate::storage::{Location, Storage, StorageProperties};
@@ -16,6 +17,7 @@ pub struct OpenOptions {
     cache: Option<Arc<MetadataCache>>,
     name: Option<String>,
     pub(super) identifier: Option<TableIdent>,
+    pub(super) service: Option<Arc<dyn TableService>>,
 }
 
 impl OpenOptions {
@@ -67,6 +69,13 @@ impl OpenOptions {
     /// The name that the table's catalog has for it; commits go by that.
     pub fn identifier(mut self, identifier: TableIdent) -> Self {
         self.identifier = Some(identifier);
+        self
+    }
+
+    /// What the server of the table's catalog does for it.
+    #[cfg(feature = "catalog-rest")]
+    pub(crate) fn service(mut self, service: Arc<dyn TableService>) -> Self {
+        self.service = Some(service);
         self
     }
 

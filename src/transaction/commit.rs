@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
@@ -12,8 +13,8 @@ use super::settings::now_ms;
 use super::{Action, Transaction};
 use crate::catalog::{Catalog, TableCommit, TableIdent};
 use crate::error::{Error, ErrorKind, Result, ResultExt};
-use crate::spec::{TableMetadata, TableProperties, TableUpdate, requirements_for};
-use crate::table::Table;
+use crate::spec::{Snapshot, TableMetadata, TableProperties, TableUpdate, requirements_for};
+use crate::table::{CommitReport, Report, Table};
 
 /// Commits transactions on several tables at once: all of them, or none.
 ///
@@ -56,9 +57,18 @@ async fn commit_together(transactions: Vec<Transaction>, catalog: &dyn Catalog) 
     if parts.len() > 1 && !catalog.commits_several_tables() {
         return Err(catalog.unsupported("commit to several tables at once"));
     }
-    let result = try_until_done(&mut parts, catalog).await;
+    for part in &mut parts {
+        // Every rule goes by history.
+        let base = part.base.clone();
+        part.base = base.with_all_snapshots().await?;
+    }
+    let (started, mut attempts) = (Instant::now(), 0);
+    let result = try_until_done(&mut parts, catalog, &mut attempts).await;
     match &result {
         Ok(tables) => {
+            for (part, table) in parts.iter().zip(tables) {
+                report(&part.base, table, started.elapsed(), attempts);
+            }
             for (part, table) in parts.iter_mut().zip(tables) {
                 for action in &mut part.actions {
                     action.committed(table).await;
@@ -79,11 +89,12 @@ async fn commit_together(transactions: Vec<Transaction>, catalog: &dyn Catalog) 
 }
 
 /// Gives the tables as they were committed, in the order of `parts`.
-async fn try_until_done(parts: &mut [Part], catalog: &dyn Catalog) -> Result<Vec<Table>> {
+async fn try_until_done(parts: &mut [Part], catalog: &dyn Catalog, attempts: &mut u32) -> Result<Vec<Table>> {
     let Some(first) = parts.first() else { return Ok(Vec::new()) };
     let properties = TableProperties::new(&first.base.metadata().properties);
     let mut retry = Retry::new(properties.commit_retry()?);
     loop {
+        *attempts += 1;
         let attempt = prepare(parts).await?;
         if attempt.iter().all(Option::is_none) {
             return Ok(parts.iter().map(|part| part.base.clone()).collect());
@@ -214,13 +225,29 @@ fn in_order(parts: &[Part], attempt: &[Option<Sent>], tables: Vec<Table>) -> Vec
     parts.iter().zip(attempt).map(of).collect()
 }
 
+/// Tells the server of the newest snapshot that a commit added.
+fn report(base: &Table, table: &Table, duration: Duration, attempts: u32) {
+    let Some(service) = table.service() else { return };
+    let is_new = |snapshot: &&Arc<Snapshot>| base.metadata().snapshot(snapshot.snapshot_id).is_none();
+    let added = table.metadata().snapshots.iter().filter(is_new).max_by_key(|s| s.sequence_number);
+    let Some(snapshot) = added else { return };
+    service.report(Report::Commit(CommitReport {
+        snapshot_id: snapshot.snapshot_id,
+        sequence_number: snapshot.sequence_number,
+        operation: snapshot.operation().unwrap_or_default().to_owned(),
+        duration,
+        attempts,
+        summary: snapshot.summary.clone(),
+    }));
+}
+
 /// Reads the tables again, all or none.
 async fn reload(parts: &mut [Part], catalog: &dyn Catalog) -> Result<()> {
     let mut tables = Vec::with_capacity(parts.len());
     // Actions may not be shared between threads, so none is borrowed while something is awaited.
     let names: Vec<_> = parts.iter().map(|part| (part.ident.clone(), part.base.clone())).collect();
     for (ident, base) in names {
-        let table = catalog.load_table(&ident).await?;
+        let table = catalog.load_table(&ident).await?.with_all_snapshots().await?;
         let (before, now) = (base.metadata().table_uuid, table.metadata().table_uuid);
         if before.is_some() && before != now {
             let message = format!("table `{}` was dropped, and another of its name created", ident);

@@ -55,7 +55,11 @@ pub(super) async fn find_out(sent: &[&Sent], catalog: &dyn Catalog) -> Outcome {
 async fn look(sent: &[&Sent], catalog: &dyn Catalog) -> Result<Outcome> {
     let (mut traces, mut tables) = (Vec::new(), Vec::new());
     for sent in sent {
-        match catalog.load_table(&sent.commit.table).await {
+        let loaded = match catalog.load_table(&sent.commit.table).await {
+            Ok(table) => table.with_all_snapshots().await,
+            Err(e) => Err(e),
+        };
+        match loaded {
             Ok(table) => {
                 traces.push(trace(sent, &table));
                 tables.push(table);

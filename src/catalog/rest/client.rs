@@ -1,26 +1,20 @@
 //! Sends requests: authentication, retries, and what may have happened when a reply is lost.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::redirect::Policy;
 use reqwest::{Method, StatusCode};
 use serde_json::Value as Json;
 use url::Url;
 
-use super::auth::{Auth, Sent, TableToken, check_transport, is_loopback};
+use super::auth::{Auth, Sent, TableToken, check_transport};
+use super::connection::{connect, describe, execute};
 use super::failure::{Failure, Subject};
 use super::properties::Properties;
 use super::retry;
 use crate::error::{Error, ErrorKind, Result};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long nothing may come from the server: commits take their time.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
 const RETRIES: u64 = 5;
-const MAX_REDIRECTS: usize = 5;
 /// Metadata of tables has been seen at some hundred megabytes.
 const MAX_BODY_LEN: usize = 1 << 30;
 const MAX_ERROR_LEN: usize = 1 << 20;
@@ -269,7 +263,7 @@ impl Client {
             headers.insert(IDEMPOTENCY_KEY, key);
         }
         let sent = self.auth.authorize(&mut sending, request.token).await?;
-        let outcome = match self.http.execute(sending).await {
+        let outcome = match execute(&self.http, sending).await? {
             Ok(response) => self.receive(request, response).await,
             Err(e) if e.is_connect() || e.is_builder() => Outcome::NotSent(self.scrub(&describe(&e))),
             Err(e) => Outcome::Lost(self.scrub(&describe(&e))),
@@ -308,32 +302,9 @@ impl Client {
         Outcome::Failure(failure, retry_after)
     }
 
-    fn scrub(&self, text: &str) -> String {
+    pub(super) fn scrub(&self, text: &str) -> String {
         self.auth.scrub(self.properties.scrub(text))
     }
-}
-
-/// What went wrong on the way, without the URL, whose query may hold anything.
-pub(super) fn describe(e: &reqwest::Error) -> String {
-    let what = if e.is_timeout() {
-        "the server did not answer in time"
-    } else if e.is_connect() {
-        "the server can't be reached"
-    } else if e.is_redirect() {
-        "the server redirects elsewhere"
-    } else {
-        "the connection failed"
-    };
-    let (mut text, mut source) = (what.to_owned(), std::error::Error::source(e));
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// The headers of properties `header.NAME`.
@@ -349,69 +320,4 @@ fn custom_headers(properties: &Properties) -> Result<HeaderMap> {
         headers.insert(header, value);
     }
     Ok(headers)
-}
-
-fn connect(properties: &Properties, uri: &Url) -> Result<reqwest::Client> {
-    let mut builder = reqwest::Client::builder()
-        .user_agent(
-            properties
-                .get("rest.client.user-agent")
-                .unwrap_or(concat!("icefloe/", env!("CARGO_PKG_VERSION"))),
-        )
-        .connect_timeout(properties.millis("rest.client.connection-timeout-ms", CONNECT_TIMEOUT)?)
-        .read_timeout(properties.millis("rest.client.socket-timeout-ms", READ_TIMEOUT)?)
-        .redirect(same_origin());
-    let file = |name: &str, path: &str| {
-        let read = std::fs::read(path);
-        read.map_err(|e| {
-            Error::new(ErrorKind::Io, format!("cannot read `{path}`: {e}"))
-                .context(format!("property `{name}`"))
-        })
-    };
-    for name in ["rest.tls.ca-file", "ssl.cabundle"] {
-        if let Some(path) = properties.get(name) {
-            let certificates = reqwest::Certificate::from_pem_bundle(&file(name, path)?).ok();
-            let certificates = certificates.filter(|c| !c.is_empty()).ok_or_else(|| {
-                Error::invalid(format!("`{path}` holds no certificates (PEM)"))
-                    .context(format!("property `{name}`"))
-            })?;
-            builder = certificates.into_iter().fold(builder, |b, c| b.add_root_certificate(c));
-        }
-    }
-    if let Some(path) = properties.get("ssl.client.cert") {
-        let mut pem = file("ssl.client.cert", path)?;
-        if let Some(path) = properties.get("ssl.client.key") {
-            pem.push(b'\n');
-            pem.extend(file("ssl.client.key", path)?);
-        }
-        let identity = reqwest::Identity::from_pem(&pem).map_err(|_| {
-            Error::invalid("expected a certificate and its private key (PEM)")
-                .context("properties `ssl.client.cert` and `ssl.client.key`")
-        })?;
-        builder = builder.identity(identity);
-    }
-    if let Some(host) = properties.get("rest.client.proxy.hostname") {
-        let port = properties.number("rest.client.proxy.port")?.unwrap_or(80);
-        let invalid = |_| Error::invalid("expected a host").context("property `rest.client.proxy.hostname`");
-        let mut proxy = reqwest::Proxy::all(format!("http://{host}:{port}")).map_err(invalid)?;
-        if let Some(user) = properties.get("rest.client.proxy.username") {
-            proxy = proxy.basic_auth(user, properties.get("rest.client.proxy.password").unwrap_or_default());
-        }
-        builder = builder.proxy(proxy);
-    } else if is_loopback(uri) {
-        // A proxy of the environment leads elsewhere.
-        builder = builder.no_proxy();
-    }
-    builder.build().map_err(|e| Error::invalid(format!("the HTTP client can't be set up: {}", describe(&e))))
-}
-
-/// Follows redirects within one server only: headers may hold secrets.
-fn same_origin() -> Policy {
-    Policy::custom(|attempt| {
-        let stays = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
-        match stays && attempt.previous().len() <= MAX_REDIRECTS {
-            true => attempt.follow(),
-            false => attempt.stop(),
-        }
-    })
 }

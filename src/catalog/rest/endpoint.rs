@@ -21,6 +21,11 @@ pub(super) enum Endpoint {
     RegisterTable,
     RenameTable,
     LoadCredentials,
+    PlanScan,
+    FetchPlan,
+    CancelPlan,
+    FetchTasks,
+    ReportMetrics,
     CommitTables,
     ListViews,
     CreateView,
@@ -58,7 +63,16 @@ const VIEWS: &[Endpoint] = &[
 ];
 
 /// Those that nobody has to offer; there is another way.
-const OPTIONAL: &[Endpoint] = &[Endpoint::NamespaceExists, Endpoint::TableExists, Endpoint::LoadCredentials];
+const OPTIONAL: &[Endpoint] = &[
+    Endpoint::NamespaceExists,
+    Endpoint::TableExists,
+    Endpoint::LoadCredentials,
+    Endpoint::PlanScan,
+    Endpoint::FetchPlan,
+    Endpoint::CancelPlan,
+    Endpoint::FetchTasks,
+    Endpoint::ReportMetrics,
+];
 
 impl Endpoint {
     fn as_str(self) -> &'static str {
@@ -78,6 +92,13 @@ impl Endpoint {
             Endpoint::RegisterTable => "POST /v1/{prefix}/namespaces/{namespace}/register",
             Endpoint::RenameTable => "POST /v1/{prefix}/tables/rename",
             Endpoint::LoadCredentials => "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
+            Endpoint::PlanScan => "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan",
+            Endpoint::FetchPlan => "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
+            Endpoint::CancelPlan => {
+                "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}"
+            }
+            Endpoint::FetchTasks => "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/tasks",
+            Endpoint::ReportMetrics => "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
             Endpoint::CommitTables => "POST /v1/{prefix}/transactions/commit",
             Endpoint::ListViews => "GET /v1/{prefix}/namespaces/{namespace}/views",
             Endpoint::CreateView => "POST /v1/{prefix}/namespaces/{namespace}/views",

@@ -24,6 +24,13 @@ pub(super) struct Loaded {
     pub(super) signing: Json,
 }
 
+/// What a table's credentials go with.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Grant {
+    pub(super) config: BTreeMap<String, String>,
+    pub(super) signing: Json,
+}
+
 /// A table's metadata and where it is, which is all that a commit's reply has.
 pub(super) fn metadata(json: &Json) -> Result<(Arc<TableMetadata>, String)> {
     let metadata = json.get("metadata").ok_or_else(|| Error::invalid("the reply has no `metadata`"))?;
@@ -37,6 +44,10 @@ pub(super) fn metadata(json: &Json) -> Result<(Arc<TableMetadata>, String)> {
 }
 
 impl Loaded {
+    pub(super) fn grant(&self) -> Grant {
+        Grant { config: self.config.clone(), signing: self.signing.clone() }
+    }
+
     pub(super) fn read(json: &Json) -> Result<Self> {
         let (metadata, location) = metadata(json)?;
         let config = strings(json, "config")?;

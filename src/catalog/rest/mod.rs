@@ -1,19 +1,26 @@
 //! A catalog behind the Iceberg REST protocol (REST spec, `rest-catalog-open-api.yaml`).
 //!
-//! Scans are planned here, not by the server, and no reports of metrics are sent.
+//! Tables may be loaded with the snapshots of their branches and tags only, their scans may be
+//! planned by the server (`planning`), which is told of scans and commits (`reports`).
 
 mod auth;
 mod catalog;
 mod client;
 mod config;
+mod connection;
+mod content_files;
 mod endpoint;
 mod failure;
 mod listing;
 mod loaded;
 mod namespaces;
 mod paths;
+mod plan_reply;
+mod planning;
 mod properties;
+mod reports;
 mod retry;
+mod service;
 mod tables;
 #[cfg(test)]
 pub(super) mod tests;
@@ -35,12 +42,17 @@ use config::Config;
 use endpoint::{Endpoint, Endpoints};
 use failure::Subject;
 use paths::{DEFAULT_SEPARATOR, Paths};
+use planning::Planning;
 use properties::Properties;
+use reports::Reports;
 use tables::Known;
 
 /// How long a table that was loaded is remembered, and how many are.
 const REMEMBER: Duration = Duration::from_secs(300);
 const REMEMBERED: u64 = 100;
+
+/// How long the server may take to plan a scan, unless told otherwise.
+const PLANNING_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The header that says how files may be opened.
 const ACCESS_DELEGATION: HeaderName = HeaderName::from_static("x-iceberg-access-delegation");
@@ -57,8 +69,13 @@ const ACCESS_DELEGATION: HeaderName = HeaderName::from_static("x-iceberg-access-
 /// `ssl.client.key`; `rest.client.max-retries`, `rest.client.connection-timeout-ms`,
 /// `rest.client.socket-timeout-ms`, `rest.client.proxy.hostname`, `rest.client.proxy.port`;
 /// `rest-page-size`, `view-endpoints-supported`, `table-default.NAME`, `table-override.NAME`,
-/// `rest-table-cache.max-entries`, `rest-table-cache.expire-after-write-ms`; and those of
-/// [`StorageProperties`](crate::storage::StorageProperties) for the files. Beside them,
+/// `rest-table-cache.max-entries`, `rest-table-cache.expire-after-write-ms`; `snapshot-loading-mode`
+/// (`all`, or `refs` to load other snapshots when they are needed), `scan-planning-mode` (`client` or
+/// `server`, which a table's configuration may override), `rest-scan-planning.poll-timeout-ms`,
+/// `rest-metrics-reporting-enabled`; and those of
+/// [`StorageProperties`](crate::storage::StorageProperties) for the files. Without
+/// `rest.client.proxy.hostname`, the proxy of the environment (`HTTPS_PROXY`, `HTTP_PROXY`,
+/// `NO_PROXY`) is used, but not for servers on this machine. Beside them,
 /// `rest.access-delegation` says how the server may let clients at files (`vended-credentials`
 /// unless given, `none` to ask for nothing), and `rest.allow-http` permits credentials without TLS
 /// to other machines. A value `env:NAME` is taken from the environment. What the server configures
@@ -66,6 +83,7 @@ const ACCESS_DELEGATION: HeaderName = HeaderName::from_static("x-iceberg-access-
 #[derive(Clone)]
 pub struct RestCatalog(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     name: String,
     client: Arc<Client>,
@@ -77,6 +95,42 @@ struct Inner {
     delegation: Option<HeaderValue>,
     page_size: Option<u64>,
     known: moka::sync::Cache<TableIdent, Known>,
+    /// Which snapshots tables are loaded with.
+    snapshots: Snapshots,
+    /// Who plans scans, as far as the catalog says.
+    planning: Option<Planning>,
+    /// How long the server may take to plan a scan.
+    planning_timeout: Duration,
+    reports: Option<Reports>,
+    /// The same catalog without memory, for the tables that are remembered here: they must not keep
+    /// alive what keeps them.
+    forgetful: Option<RestCatalog>,
+}
+
+/// Which snapshots tables are loaded with (REST spec, the parameter `snapshots`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Snapshots {
+    All,
+    /// Those that branches and tags name.
+    Refs,
+}
+
+impl Snapshots {
+    fn of(properties: &Properties) -> Result<Self> {
+        let name = "snapshot-loading-mode";
+        match properties.get(name).unwrap_or("all") {
+            mode if mode.eq_ignore_ascii_case("all") => Ok(Self::All),
+            mode if mode.eq_ignore_ascii_case("refs") => Ok(Self::Refs),
+            _ => Err(Error::invalid("expected `all` or `refs`").context(format!("property `{name}`"))),
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Refs => "refs",
+        }
+    }
 }
 
 impl RestCatalog {
@@ -119,12 +173,6 @@ impl RestCatalog {
         let client = client.configured(&properties, config.idempotent)?;
         let uri = properties.require("uri")?;
         let separator = properties.get("namespace-separator").unwrap_or(DEFAULT_SEPARATOR);
-        if properties.get("snapshot-loading-mode").is_some_and(|mode| !mode.eq_ignore_ascii_case("all")) {
-            // Validation and time travel go by snapshots that no reference names.
-            tracing::warn!(
-                "catalog `{name}`: all snapshots are loaded, whatever `snapshot-loading-mode` says"
-            );
-        }
         let expire = properties.millis("rest-table-cache.expire-after-write-ms", REMEMBER)?;
         let entries = properties.number("rest-table-cache.max-entries")?.unwrap_or(REMEMBERED);
         let page_size = properties.number("rest-page-size")?;
@@ -132,17 +180,32 @@ impl RestCatalog {
             return Err(Error::invalid("expected a positive number").context("property `rest-page-size`"));
         }
         let options = options.unwrap_or_else(|| OpenOptions::new().properties(properties.storage())).shared();
-        Ok(Self(Arc::new(Inner {
+        let endpoints = config.endpoints(&properties)?;
+        let client = Arc::new(client);
+        let mut inner = Inner {
             name: name.to_owned(),
+            snapshots: Snapshots::of(&properties)?,
+            planning: Planning::of(|name| properties.get(name))?,
+            planning_timeout: properties.millis("rest-scan-planning.poll-timeout-ms", PLANNING_TIMEOUT)?,
+            reports: Reports::new(&client, &endpoints, &properties)?,
             paths: Paths::new(uri, properties.get("prefix"), separator)?,
-            endpoints: config.endpoints(&properties)?,
+            endpoints,
             delegation: delegation(&properties)?,
-            client: Arc::new(client),
+            client,
             properties,
             options,
             page_size,
-            known: moka::sync::Cache::builder().max_capacity(entries).time_to_live(expire).build(),
-        })))
+            known: moka::sync::Cache::new(0),
+            forgetful: None,
+        };
+        inner.forgetful = Some(Self(Arc::new(inner.clone())));
+        inner.known = moka::sync::Cache::builder().max_capacity(entries).time_to_live(expire).build();
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// The catalog for what outlives it in its own memory.
+    fn forgetful(&self) -> Self {
+        self.0.forgetful.as_ref().unwrap_or(self).clone()
     }
 
     fn place(&self) -> String {

@@ -106,14 +106,22 @@ impl Paths {
         self.at(&["namespaces", &self.levels(table.namespace())?, "tables", &name(table)?], query)
     }
 
-    pub(super) fn credentials(&self, table: &TableIdent) -> Result<Url> {
+    pub(super) fn credentials(&self, table: &TableIdent, query: &[(&str, String)]) -> Result<Url> {
         let namespace = self.levels(table.namespace())?;
-        self.at(&["namespaces", &namespace, "tables", &name(table)?, "credentials"], &[])
+        self.at(&["namespaces", &namespace, "tables", &name(table)?, "credentials"], query)
     }
 
-    pub(super) fn sign(&self, table: &TableIdent) -> Result<Url> {
+    /// Something of a table: `sign`, `plan`, `tasks`, `metrics`.
+    pub(super) fn of_table(&self, table: &TableIdent, what: &str) -> Result<Url> {
         let namespace = self.levels(table.namespace())?;
-        self.at(&["namespaces", &namespace, "tables", &name(table)?, "sign"], &[])
+        self.at(&["namespaces", &namespace, "tables", &name(table)?, what], &[])
+    }
+
+    /// A plan of a scan.
+    pub(super) fn plan(&self, table: &TableIdent, id: &str) -> Result<Url> {
+        let namespace = self.levels(table.namespace())?;
+        let id = segment(encode(id))?;
+        self.at(&["namespaces", &namespace, "tables", &name(table)?, "plan", &id], &[])
     }
 
     pub(super) fn view(&self, view: &TableIdent) -> Result<Url> {

@@ -11,15 +11,16 @@ use super::auth::TableToken;
 use super::client::{Reply, Request};
 use super::endpoint::Endpoint;
 use super::failure::Subject;
-use super::loaded::{Loaded, metadata};
+use super::loaded::{Grant, Loaded, metadata};
 use super::namespaces::found;
 use super::properties::Properties;
-use super::{ACCESS_DELEGATION, RestCatalog};
+use super::service::Service;
+use super::{ACCESS_DELEGATION, RestCatalog, Snapshots};
 use crate::catalog::{TableCommit, TableCreation, TableIdent};
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::spec::{TableMetadata, TableUpdate};
 use crate::storage::{Storage, expires_at};
-use crate::table::Table;
+use crate::table::{Table, TableService};
 
 /// Credentials with less time left are not used for a table that is opened anew, in milliseconds.
 const MIN_LEFT_MS: i64 = 60_000;
@@ -44,9 +45,14 @@ impl Known {
 
 impl RestCatalog {
     /// Asks for a table; `None` in place of the table if it is still the one that `known` is.
-    async fn ask(&self, table: &TableIdent, known: Option<&Known>) -> Result<Option<(Loaded, Reply)>> {
+    async fn ask(
+        &self,
+        table: &TableIdent,
+        snapshots: Snapshots,
+        known: Option<&Known>,
+    ) -> Result<Option<(Loaded, Reply)>> {
         self.check(Endpoint::LoadTable)?;
-        let url = self.0.paths.table(table, &[("snapshots", "all".into())])?;
+        let url = self.0.paths.table(table, &[("snapshots", snapshots.as_str().into())])?;
         let mut request =
             self.delegated(Request::get(url, Subject::Entity, format!("load the table `{table}`")));
         let etag = known.and_then(|known| known.etag.clone());
@@ -63,17 +69,21 @@ impl RestCatalog {
                 ))),
             };
         }
-        let loaded = Loaded::read(&reply.json()?).context(|| format!("table `{table}`"))?;
+        let mut loaded = Loaded::read(&reply.json()?).context(|| format!("table `{table}`"))?;
+        if snapshots == Snapshots::Refs {
+            let metadata = Arc::unwrap_or_clone(loaded.metadata);
+            loaded.metadata = Arc::new(metadata.with_snapshots_of_refs());
+        }
         Ok(Some((loaded, reply)))
     }
 
-    /// A table as the server describes it now.
-    pub(super) async fn fetch(&self, table: &TableIdent, known: Option<&Known>) -> Result<(Loaded, Reply)> {
-        let asked = self.ask(table, known).await?;
+    /// A table as the server describes it now, with all of its snapshots.
+    pub(super) async fn fetch(&self, table: &TableIdent) -> Result<(Loaded, Reply)> {
+        let asked = self.ask(table, Snapshots::All, None).await?;
         asked.ok_or_else(|| Error::invalid(format!("the server sent no metadata of the table `{table}`")))
     }
 
-    fn delegated<'a>(&self, request: Request<'a>) -> Request<'a> {
+    pub(super) fn delegated<'a>(&self, request: Request<'a>) -> Request<'a> {
         match &self.0.delegation {
             Some(value) => request.header(ACCESS_DELEGATION, value.clone()),
             None => request,
@@ -86,23 +96,21 @@ impl RestCatalog {
         metadata: Arc<TableMetadata>,
         location: &str,
         storage: Storage,
+        service: Arc<dyn TableService>,
     ) -> Result<Table> {
         let name = format!("{}.{table}", self.0.name);
         let options = self.0.options.clone().storage(storage).name(name).identifier(table.clone());
-        Table::from_metadata(metadata, location, &options)
+        Table::from_metadata(metadata, location, &options.service(service))
     }
 
     /// Makes a table of what the server sent, and remembers it.
     async fn remember(&self, table: &TableIdent, loaded: Loaded, reply: &Reply) -> Result<Table> {
-        if loaded.config.get("scan-planning-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("server")) {
-            return Err(Error::unsupported(format!(
-                "table `{table}`: its server wants to plan all scans itself (`scan-planning-mode`)"
-            )));
-        }
+        let plans = self.plans_scans(&loaded.config).context(|| format!("table `{table}`"))?;
         let config = Properties::of_server(loaded.config.clone());
         let token = self.0.client.table_token(&config).await?;
         let storage = self.storage_of(table, &loaded, token.clone());
-        let opened = self.open(table, loaded.metadata, &loaded.location, storage)?;
+        let service = Service::new(self, table, plans, loaded.grant(), token.clone());
+        let opened = self.open(table, loaded.metadata, &loaded.location, storage, Arc::new(service))?;
         let expires_at = loaded.credentials.iter().filter_map(|c| expires_at(&c.properties)).min();
         let etag = reply.headers.get(ETAG).cloned();
         self.0.known.insert(table.clone(), Known { table: opened.clone(), etag, token, expires_at });
@@ -111,7 +119,7 @@ impl RestCatalog {
 
     pub(super) async fn load(&self, table: &TableIdent) -> Result<Table> {
         let known = self.0.known.get(table).filter(Known::is_usable);
-        match (self.ask(table, known.as_ref()).await, known) {
+        match (self.ask(table, self.0.snapshots, known.as_ref()).await, known) {
             (Ok(Some((loaded, reply))), _) => self.remember(table, loaded, &reply).await,
             (Ok(None), Some(known)) => Ok(known.table),
             (Ok(None), None) => {
@@ -253,19 +261,25 @@ impl RestCatalog {
         // It is done: what can't be read now does not undo it.
         let unknown = |e: Error| request.unknown(e.to_string());
         let (metadata, location) = reply.json().and_then(|json| metadata(&json)).map_err(unknown)?;
+        let same = known.as_ref().filter(|k| k.table.metadata().table_uuid == metadata.table_uuid);
+        let before = match same {
+            Some(known) => Some(known.table.clone()),
+            // A commit's reply has no credentials.
+            None => match self.load(table).await {
+                Ok(loaded) => Some(loaded),
+                Err(e) => {
+                    tracing::warn!("table `{table}` is committed to, but can't be loaded: {e}");
+                    None
+                }
+            },
+        };
         let storage =
-            match known.as_ref().filter(|known| known.table.metadata().table_uuid == metadata.table_uuid) {
-                Some(known) => known.table.storage().clone(),
-                // A commit's reply has no credentials.
-                None => match self.load(table).await {
-                    Ok(loaded) => loaded.storage().clone(),
-                    Err(e) => {
-                        tracing::warn!("table `{table}` is committed to, but can't be loaded: {e}");
-                        self.0.options.storage_or_new()
-                    }
-                },
-            };
-        let opened = self.open(table, metadata, &location, storage).map_err(unknown)?;
+            before.as_ref().map_or_else(|| self.0.options.storage_or_new(), |t| t.storage().clone());
+        let service = before.as_ref().and_then(|t| t.service().cloned()).unwrap_or_else(|| {
+            let plans = self.plans_scans(&BTreeMap::new()).unwrap_or(false);
+            Arc::new(Service::new(self, table, plans, Grant::default(), None))
+        });
+        let opened = self.open(table, metadata, &location, storage, service).map_err(unknown)?;
         if let Some(known) = known {
             let etag = reply.headers.get(ETAG).cloned();
             self.0.known.insert(table.clone(), Known { table: opened.clone(), etag, ..known });

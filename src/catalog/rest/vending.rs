@@ -12,7 +12,7 @@ use super::auth::TableToken;
 use super::client::Request;
 use super::endpoint::Endpoint;
 use super::failure::Subject;
-use super::loaded::{Loaded, credentials, settings};
+use super::loaded::{Grant, Loaded, credentials, settings};
 use super::paths::Paths;
 use super::{Inner, RestCatalog, TableIdent};
 use crate::error::{Error, Result, ResultExt};
@@ -29,6 +29,8 @@ struct Source {
     /// What the server wants with each request that is to be signed.
     signing: Json,
     token: Option<TableToken>,
+    /// The plan whose files they open.
+    plan: Option<String>,
 }
 
 #[async_trait]
@@ -56,7 +58,7 @@ impl Source {
         let uri = get("signer.uri").map_or_else(|| inner.properties.require("uri"), Ok)?;
         match get("signer.endpoint") {
             Some(endpoint) => Paths::resolve(uri, endpoint),
-            None => inner.paths.sign(&self.table),
+            None => inner.paths.of_table(&self.table, "sign"),
         }
     }
 
@@ -96,10 +98,16 @@ impl Source {
         let url = match &self.endpoint {
             Some(endpoint) => Paths::resolve(inner.properties.require("uri")?, endpoint)?,
             None if inner.endpoints.offers(Endpoint::LoadCredentials) => {
-                inner.paths.credentials(&self.table)?
+                let plan = self.plan.iter().map(|id| ("planId", id.clone())).collect::<Vec<_>>();
+                inner.paths.credentials(&self.table, &plan)?
             }
             // Every server that hands them out does so with the table.
-            None => return Ok(self.catalog.fetch(&self.table, None).await?.0.credentials),
+            None if self.plan.is_some() => {
+                return Err(Error::unsupported(
+                    "the credentials of a planned scan have expired, and the server has no others",
+                ));
+            }
+            None => return Ok(self.catalog.fetch(&self.table).await?.0.credentials),
         };
         inner.client.check_destination(&url)?;
         let what = format!("get credentials for the table `{}`", self.table);
@@ -118,24 +126,39 @@ impl RestCatalog {
         loaded: &Loaded,
         token: Option<TableToken>,
     ) -> Storage {
-        if loaded.credentials.is_empty() {
-            return self.0.options.storage_or_new();
+        match loaded.credentials.is_empty() {
+            true => self.0.options.storage_or_new(),
+            false => self.vended(table, loaded.grant(), loaded.credentials.clone(), token, None),
         }
+    }
+
+    /// A storage with credentials of the server: a table's, or those for the files of a plan.
+    pub(super) fn vended(
+        &self,
+        table: &TableIdent,
+        grant: Grant,
+        credentials: Vec<PrefixCredentials>,
+        token: Option<TableToken>,
+        plan: Option<String>,
+    ) -> Storage {
         let mut base = self.0.options.storage_or_new().properties().clone();
-        for (name, value) in settings(&loaded.config) {
+        for (name, value) in settings(&grant.config) {
             if crate::storage::StorageProperties::is_known(&name) {
                 base.insert(name, value);
             }
         }
+        let endpoint = grant.config.get("client.refresh-credentials-endpoint").cloned();
         let source = Source {
-            catalog: self.clone(),
+            catalog: self.forgetful(),
             table: table.clone(),
-            endpoint: loaded.config.get("client.refresh-credentials-endpoint").cloned(),
-            config: loaded.config.clone(),
-            signing: loaded.signing.clone(),
+            // It is for the table's own.
+            endpoint: endpoint.filter(|_| plan.is_none()),
+            config: grant.config,
+            signing: grant.signing,
             token,
+            plan,
         };
-        Storage::with_credentials(base, loaded.credentials.clone(), Some(Arc::new(source)))
+        Storage::with_credentials(base, credentials, Some(Arc::new(source)))
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct KeyGroup {
     ids: Vec<FieldId>,
     /// `None`: global.
     partition: Option<(SpecId, PartitionValues)>,
+    /// The only file, where no sequence numbers say which of the group's apply.
+    file: Option<String>,
 }
 
 /// Reads and keeps the delete files of one scan.
@@ -95,7 +97,7 @@ impl DeleteLoader {
             {
                 continue;
             }
-            let group = key_group(table, &delete.file)?;
+            let group = key_group(table, delete)?;
             if !key_schemas.contains_key(&group.ids) {
                 let schema = KeySchema::new(table.metadata(), read, &group.ids)
                     .context(|| format!("delete file {}", delete.file.file_path))?;
@@ -284,7 +286,7 @@ impl DeleteLoader {
         let mut wanted: Vec<KeyGroup> = Vec::new();
         for delete in &task.deletes {
             if delete.file.content == ContentType::EqualityDeletes {
-                let group = key_group(&self.table, &delete.file)?;
+                let group = key_group(&self.table, delete)?;
                 if !wanted.contains(&group) {
                     wanted.push(group);
                 }
@@ -339,7 +341,8 @@ impl std::fmt::Debug for DeleteLoader {
     }
 }
 
-fn key_group(table: &Table, file: &ContentFile) -> Result<KeyGroup> {
+fn key_group(table: &Table, delete: &DeleteFile) -> Result<KeyGroup> {
+    let file = &delete.file;
     let mut ids = file.equality_ids.clone().unwrap_or_default();
     if ids.is_empty() {
         return Err(
@@ -351,5 +354,6 @@ fn key_group(table: &Table, file: &ContentFile) -> Result<KeyGroup> {
     let spec = table.metadata().partition_specs.get(&file.spec_id);
     let global = spec.is_some_and(|s| s.is_unpartitioned());
     let partition = (!global).then(|| (file.spec_id, file.partition.clone()));
-    Ok(KeyGroup { ids, partition })
+    let file = delete.is_assigned().then(|| file.file_path.clone());
+    Ok(KeyGroup { ids, partition, file })
 }

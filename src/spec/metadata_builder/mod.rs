@@ -89,7 +89,10 @@ struct Builder<'a> {
 impl<'a> Builder<'a> {
     fn new(base: Option<&'a TableMetadata>, updates: &[TableUpdate], now_ms: i64) -> Result<Self> {
         let metadata = match base {
-            Some(base) => base.clone(),
+            Some(base) => {
+                base.require_all_snapshots("a change")?;
+                base.clone()
+            }
             None => {
                 // A table that is created has the version it asks for, also an old one.
                 let version = updates.iter().find_map(|update| match update {
@@ -261,6 +264,7 @@ fn empty(format_version: u8) -> TableMetadata {
         encryption_keys: Vec::new(),
         extra: serde_json::Map::new(),
         snapshot_index: HashMap::new(),
+        is_partial: false,
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use url::Url;
 
+use super::super::connection::{describe, execute};
 use super::super::failure::{Failure, Subject};
 use super::super::paths::Paths;
 use super::super::properties::{Properties, scrub};
@@ -265,10 +266,14 @@ impl OAuth2 {
             request = request.header(AUTHORIZATION, bearer(token)?);
         }
         let failed = |e: reqwest::Error| {
-            let message = self.scrub(super::super::client::describe(&e));
+            let message = self.scrub(describe(&e));
             Ok(Err((Error::new(ErrorKind::Io, message), Some(None))))
         };
-        let mut response = match request.send().await {
+        let sent = match request.build() {
+            Ok(request) => execute(&self.http, request).await?,
+            Err(e) => Err(e),
+        };
+        let mut response = match sent {
             Ok(response) => response,
             Err(e) => return failed(e),
         };

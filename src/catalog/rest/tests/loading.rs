@@ -205,10 +205,18 @@ async fn the_server_signs_requests() {
 }
 
 #[tokio::test]
-async fn tables_that_only_their_server_scans_are_refused() {
-    let settings = Settings { config: json!({"scan-planning-mode": "server"}), ..Settings::default() };
-    let (_server, catalog) = with_table(settings, &[]).await;
-    let e = catalog.load_table(&ident("t")).await.unwrap_err();
-    assert_eq!(e.kind(), ErrorKind::Unsupported);
-    assert!(e.to_string().contains("scan-planning-mode"), "{e}");
+async fn a_runtime_that_stands_still_holds_no_connection() {
+    // The server has a runtime of its own, this test one thread.
+    let (send, receive) = std::sync::mpsc::channel();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.spawn(async move { send.send(with_table(Settings::default(), &[]).await).unwrap() });
+    let (server, first) = receive.recv().unwrap();
+    let catalog = connect(&server, &[("token", "t"), ("rest.client.max-retries", "0")]).await;
+    // The connection that is kept from here is used while nothing here moves on.
+    catalog.load_table(&ident("t")).await.unwrap();
+    let listed =
+        crate::catalog::background::wait_for(async move { catalog.list_tables(&namespace("db")).await });
+    assert_eq!(listed.unwrap(), [ident("t")]);
+    drop(first);
+    runtime.shutdown_background();
 }

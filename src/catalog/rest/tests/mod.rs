@@ -2,9 +2,14 @@
 
 mod faults;
 mod loading;
+mod planning;
+mod plans;
 mod real;
+mod refs;
+mod reports;
 pub(crate) mod server;
 mod signing_in;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -63,6 +63,9 @@ pub(crate) struct Server {
     pub(crate) issued: AtomicU32,
     /// Whether tokens are exchanged.
     pub(crate) exchanges: AtomicBool,
+    /// What requests of a method are answered with whose path has a part, each once.
+    canned: Mutex<Vec<(&'static str, &'static str, Json)>>,
+    came: tokio::sync::Notify,
 }
 
 /// How a server is set up.
@@ -71,6 +74,8 @@ pub(crate) struct Settings {
     pub(crate) overrides: Vec<(&'static str, &'static str)>,
     /// Endpoints that are not offered; `None`: nothing is said about endpoints.
     pub(crate) lacks: Option<Vec<&'static str>>,
+    /// Endpoints that are offered besides.
+    pub(crate) also: Vec<&'static str>,
     pub(crate) idempotent: bool,
     /// `client:secret`, which must be exchanged for tokens.
     pub(crate) credential: Option<&'static str>,
@@ -88,6 +93,7 @@ impl Default for Settings {
         Self {
             overrides: vec![("prefix", "wh/main")],
             lacks: Some(Vec::new()),
+            also: Vec::new(),
             idempotent: false,
             credential: None,
             expires_in: None,
@@ -141,8 +147,24 @@ impl Server {
         warehouse: Option<tempfile::TempDir>,
     ) -> Arc<Self> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("http://{}/api", listener.local_addr().unwrap());
+        Self::listen(listener, uri, settings, catalog, warehouse)
+    }
+
+    /// Answers what comes in by `listener`, which is known as `uri`.
+    pub(super) fn listen<L>(
+        listener: L,
+        uri: String,
+        settings: Settings,
+        catalog: MemoryCatalog,
+        warehouse: Option<tempfile::TempDir>,
+    ) -> Arc<Self>
+    where
+        L: axum::serve::Listener,
+        L::Addr: std::fmt::Debug,
+    {
         let server = Arc::new(Self {
-            uri: format!("http://{}/api", listener.local_addr().unwrap()),
+            uri,
             catalog: Arc::new(catalog),
             _warehouse: warehouse,
             settings,
@@ -153,6 +175,8 @@ impl Server {
             tokens: Mutex::default(),
             issued: AtomicU32::new(0),
             exchanges: AtomicBool::new(true),
+            canned: Mutex::default(),
+            came: tokio::sync::Notify::new(),
         });
         let app = axum::Router::new().fallback(handle).with_state(Arc::clone(&server));
         tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
@@ -166,6 +190,33 @@ impl Server {
     /// The requests that came in since the last call.
     pub(crate) fn requests(&self) -> Vec<Seen> {
         std::mem::take(&mut self.seen.lock().unwrap())
+    }
+
+    /// Answers the next request of that kind so.
+    pub(crate) fn answer_with(&self, method: &'static str, path: &'static str, answer: Json) {
+        self.canned.lock().unwrap().push((method, path, answer));
+    }
+
+    fn canned(&self, seen: &Seen) -> Option<Json> {
+        let mut canned = self.canned.lock().unwrap();
+        let at = canned.iter().position(|(m, p, _)| *m == seen.method && seen.path.contains(p))?;
+        Some(canned.remove(at).2)
+    }
+
+    /// Waits for a request of that kind, and takes it out of those that were seen.
+    pub(crate) async fn comes(&self, method: &str, path: &str) -> Seen {
+        loop {
+            let next = self.came.notified();
+            let mut next = std::pin::pin!(next);
+            next.as_mut().enable();
+            {
+                let mut seen = self.seen.lock().unwrap();
+                if let Some(at) = seen.iter().position(|s| s.method == method && s.path.contains(path)) {
+                    return seen.remove(at);
+                }
+            }
+            next.await;
+        }
     }
 
     /// No token that was issued is accepted any more.
@@ -221,12 +272,14 @@ impl Server {
         let body: Json = serde_json::from_slice(&seen.body).unwrap_or_default();
         let Some(path) = path.strip_prefix("/api/v1/") else { return Err(no_route()) };
         if path == "config" {
-            let mut config = json!({"defaults": {}, "overrides": {}});
+            // What it overrides goes before its defaults.
+            let mut config = json!({"defaults": {"prefix": "no/such"}, "overrides": {}});
             for (name, value) in &self.settings.overrides {
                 config["overrides"][name] = (*value).into();
             }
             if let Some(lacks) = &self.settings.lacks {
-                let offered: Vec<_> = ENDPOINTS.iter().filter(|e| !lacks.contains(e)).collect();
+                let offered: Vec<_> =
+                    ENDPOINTS.iter().filter(|e| !lacks.contains(e)).chain(&self.settings.also).collect();
                 config["endpoints"] = json!(offered);
             }
             if self.settings.idempotent {
@@ -295,7 +348,12 @@ impl Server {
             }
             ("GET", ["namespaces", ns, "tables", name]) => {
                 let loaded = catalog.load_table(&ident(ns, name)?).await?;
-                let (status, reply, etag) = self.table(&loaded, false);
+                let (status, mut reply, etag) = self.table(&loaded, false);
+                if query.get("snapshots").is_some_and(|s| s == "refs") {
+                    let refs = &loaded.metadata().refs;
+                    let named = |s: &Json| refs.values().any(|r| s["snapshot-id"] == r.snapshot_id.0);
+                    reply["metadata"]["snapshots"].as_array_mut().unwrap().retain(named);
+                }
                 match etag.is_some() && seen.headers.get("if-none-match") == etag.as_ref() {
                     true => Ok((304, Json::Null, etag)),
                     false => Ok((status, reply, etag)),
@@ -316,6 +374,8 @@ impl Server {
                 headers["Authorization"] = json!([format!("signed {} {}", text("method"), text("region"))]);
                 Ok((200, json!({"uri": body["uri"], "headers": headers}), None))
             }
+            ("POST", ["namespaces", _, "tables", _, "metrics"]) => Ok(done(())),
+            ("DELETE", ["namespaces", _, "tables", _, "plan", _]) => Ok(done(())),
             ("POST", ["namespaces", ns, "tables", name]) => {
                 let committed = catalog.commit_table(commit(ident(ns, name)?, &body)?).await?;
                 let (status, mut reply, etag) = self.table(&committed, false);
@@ -478,6 +538,7 @@ async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response
         all.push(seen.clone());
         all.len() - 1
     };
+    server.came.notify_waiters();
     let wrong = server.fault(number, &seen.method, &seen.path);
     if let Some(Wrong::Refused(status, wait)) = wrong {
         return reply(status, &refusal(status), None, wait);
@@ -508,6 +569,9 @@ async fn respond(server: &Server, seen: &Seen) -> (u16, Bytes, Option<String>) {
     let key = seen.headers.get("idempotency-key").filter(|_| server.settings.idempotent);
     if let Some((status, body)) = key.and_then(|key| server.replies.lock().unwrap().get(key).cloned()) {
         return (status, body, None);
+    }
+    if let Some(canned) = server.canned(seen) {
+        return (200, canned.to_string().into(), None);
     }
     let (status, body, etag) = match server.answer(seen).await {
         Ok((status, Json::Null, etag)) => (status, Bytes::new(), etag),
