@@ -21,6 +21,7 @@ mod spark;
 mod tables;
 mod write;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -28,13 +29,20 @@ use std::sync::Arc;
 use crate::catalog::{Catalog, FilesystemCatalog};
 use crate::table::OpenOptions;
 
-/// What a variable says of an engine. Without it the test is skipped, which is printed.
-fn engine(variable: &str) -> Option<String> {
+/// What a variable says of an engine or a server. Without it the test is skipped, which is said.
+pub(crate) fn engine(variable: &str) -> Option<String> {
     let found = std::env::var(variable).ok().filter(|value| !value.is_empty());
     if found.is_none() {
-        println!("skipped: {variable} is not set");
+        skipped(&format!("{variable} is not set"));
     }
     found
+}
+
+/// Says that the test at hand did nothing, and why: past the test runner, which keeps what tests that
+/// pass print to itself.
+pub(crate) fn skipped(why: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
 }
 
 /// Runs an engine and gives what it prints.

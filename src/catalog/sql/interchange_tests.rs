@@ -51,10 +51,7 @@ async fn ids(catalog: &Arc<dyn Catalog>, ident: &TableIdent) -> Vec<i64> {
 
 #[tokio::test]
 async fn pyiceberg_shares_a_sqlite_file() {
-    let Ok(python) = std::env::var("ICEFLOE_TEST_PYICEBERG") else {
-        println!("skipped: ICEFLOE_TEST_PYICEBERG is not set");
-        return;
-    };
+    let Some(python) = crate::interchange::engine("ICEFLOE_TEST_PYICEBERG") else { return };
     let dir = tempfile::tempdir().unwrap();
     let uri = format!("sqlite:///{}/catalog.db", dir.path().display());
     let warehouse = format!("file://{}/wh", dir.path().display());

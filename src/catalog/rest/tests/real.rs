@@ -16,10 +16,7 @@ use super::*;
 
 /// The catalog that a variable describes, and what it can do; `None` if it fails the case.
 async fn connect_as(variable: &str, case: &str) -> Option<(RestCatalog, Can)> {
-    let Ok(text) = std::env::var(variable) else {
-        eprintln!("skipped: {variable} is not set");
-        return None;
-    };
+    let text = crate::interchange::engine(variable)?;
     let mut properties: BTreeMap<String, serde_json::Value> = serde_json::from_str(&text).unwrap();
     let mut list = |name: &str| {
         let text = properties.remove(name).map(|text| text.as_str().unwrap().to_owned()).unwrap_or_default();
@@ -27,7 +24,7 @@ async fn connect_as(variable: &str, case: &str) -> Option<(RestCatalog, Can)> {
     };
     let (lacks, fails) = (list("lacks"), list("fails"));
     if fails.iter().any(|failing| failing == case) {
-        eprintln!("skipped: the server fails `{case}`");
+        crate::interchange::skipped(&format!("the server fails `{case}`"));
         return None;
     }
     let properties = properties.into_iter().map(|(n, v)| (n, v.as_str().unwrap().to_owned())).collect();
