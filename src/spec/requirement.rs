@@ -125,6 +125,8 @@ fn derive(updates: &[TableUpdate], base: Option<&TableMetadata>, replace: bool) 
                 name: name.clone(),
                 snapshot_id: base.refs.get(name).map(|reference| reference.snapshot_id),
             }),
+            // With the default spec, others may have removed the one that the files were written with.
+            TableUpdate::AddSnapshot(_) => require(R::DefaultSpecId(base.default_spec_id)),
             TableUpdate::SetCurrentSchema(_) => require(R::CurrentSchemaId(base.current_schema_id)),
             TableUpdate::SetDefaultSpec(_) => require(R::DefaultSpecId(base.default_spec_id)),
             TableUpdate::SetDefaultSortOrder(_) => {

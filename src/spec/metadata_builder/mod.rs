@@ -129,10 +129,7 @@ impl<'a> Builder<'a> {
             TableUpdate::SetDefaultSortOrder(id) => self.set_default_sort_order(*id),
             TableUpdate::AddSnapshot(snapshot) => self.add_snapshot(snapshot),
             TableUpdate::SetSnapshotRef { name, reference } => self.set_ref(name, reference),
-            TableUpdate::RemoveSnapshots(ids) => {
-                self.remove_snapshots(ids);
-                Ok(())
-            }
+            TableUpdate::RemoveSnapshots(ids) => self.remove_snapshots(ids),
             TableUpdate::RemoveSnapshotRef(name) => {
                 self.remove_ref(name);
                 Ok(())

@@ -151,8 +151,18 @@ impl Builder<'_> {
         self.metadata.refs.remove(name);
     }
 
-    pub(super) fn remove_snapshots(&mut self, ids: &[SnapshotId]) {
+    ///
+    /// # Errors
+    /// `CommitConflict` for a snapshot that a branch or tag names: whoever removes it did not know of
+    /// that, and must not take it away in silence.
+    pub(super) fn remove_snapshots(&mut self, ids: &[SnapshotId]) -> Result<()> {
         let metadata = &mut self.metadata;
+        if let Some((name, reference)) = metadata.refs.iter().find(|(_, r)| ids.contains(&r.snapshot_id)) {
+            return Err(outdated(format!(
+                "snapshot {} can't be removed: `{name}` names it",
+                reference.snapshot_id
+            )));
+        }
         let gone: Vec<SnapshotId> =
             ids.iter().copied().filter(|id| metadata.snapshot(*id).is_some()).collect();
         self.removed_snapshots.extend(gone);
@@ -161,10 +171,10 @@ impl Builder<'_> {
         metadata.index_snapshots();
         remove_files(&mut metadata.statistics, |id| removed.contains(&id));
         remove_files(&mut metadata.partition_statistics, |id| removed.contains(&id));
-        metadata.refs.retain(|_, reference| !removed.contains(&reference.snapshot_id));
         if metadata.current_snapshot_id.is_some_and(|id| removed.contains(&id)) {
             metadata.current_snapshot_id = None;
         }
+        Ok(())
     }
 
     /// Takes out snapshots that were current only in the middle of the commit, and the history up

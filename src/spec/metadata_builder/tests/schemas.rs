@@ -268,8 +268,11 @@ fn what_is_in_use_is_not_removed() {
         apply(&base, &[TableUpdate::RemovePartitionSpecs(vec![SpecId(0), SpecId(9)])], CREATED + 3000)
             .unwrap();
     assert_eq!(after.partition_specs.len(), 1);
-    let expired =
-        [TableUpdate::RemoveSchemas(vec![SchemaId(0)]), TableUpdate::RemoveSnapshots(vec![SnapshotId(1)])];
+    let expired = [
+        TableUpdate::RemoveSchemas(vec![SchemaId(0)]),
+        TableUpdate::RemoveSnapshotRef("main".into()),
+        TableUpdate::RemoveSnapshots(vec![SnapshotId(1)]),
+    ];
     let after = apply(&base, &expired, CREATED + 3000).unwrap();
     assert_eq!(after.schemas.keys().copied().collect::<Vec<_>>(), [SchemaId(1)]);
 }

@@ -134,7 +134,10 @@ fn removed_snapshots_take_all_that_is_theirs_with_them() {
     ];
     let base = apply(&base, &updates, CREATED + 5000).unwrap();
     let removed = TableUpdate::RemoveSnapshots(vec![SnapshotId(2), SnapshotId(77)]);
-    let after = apply(&base, &[removed], CREATED + 6000).unwrap();
+    // What others named meanwhile stays.
+    refuses(&base, removed.clone(), ErrorKind::CommitConflict, "`b` names it");
+    let remove = |name: &str| TableUpdate::RemoveSnapshotRef(name.into());
+    let after = apply(&base, &[remove("b"), removed], CREATED + 6000).unwrap();
     assert_eq!(after.snapshots.len(), 3);
     assert!(after.snapshot(SnapshotId(2)).is_none() && after.snapshot(SnapshotId(4)).is_some());
     assert_eq!(after.refs.keys().collect::<Vec<_>>(), [MAIN_BRANCH, "t"]);
@@ -143,7 +146,8 @@ fn removed_snapshots_take_all_that_is_theirs_with_them() {
     // The first snapshot would seem to have been current until the third.
     assert_eq!(log(&after), [(3, 3000), (4, 4000)]);
     let all = (1..=4).map(SnapshotId).collect();
-    let after = apply(&base, &[TableUpdate::RemoveSnapshots(all)], CREATED + 6000).unwrap();
+    let updates = [remove("b"), remove("t"), remove(MAIN_BRANCH), TableUpdate::RemoveSnapshots(all)];
+    let after = apply(&base, &updates, CREATED + 6000).unwrap();
     assert!(after.current_snapshot_id.is_none() && after.refs.is_empty() && after.snapshot_log.is_empty());
     assert_eq!(after.last_sequence_number, SequenceNumber(4));
 }
