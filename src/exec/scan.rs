@@ -41,7 +41,7 @@ use super::metadata_columns::{
 use super::reader::ReaderFactory;
 use super::source::{IcebergSource, ScanContext, ScanFile};
 use super::statistics::{file_statistics, scan_statistics};
-use super::struct_keys::{StructKeys, read_from};
+use super::struct_keys::{StructKeys, in_files, read_from};
 
 /// The data sequence number of the row's file; only anti-joins read it.
 pub(crate) const SEQUENCE_NUMBER: &str = "\u{1}sequence_number";
@@ -134,7 +134,7 @@ pub(super) fn scan_files(
     }
 
     let resolution = FieldResolution {
-        schema: layout.in_files(&struct_keys)?,
+        schema: in_files(&layout.schema, &struct_keys)?,
         name_mapping: name_mapping(request.table)?,
     };
     let mut options = TableParquetOptions {
@@ -235,18 +235,6 @@ impl Layout {
         });
         let projection = projection.collect::<Result<Vec<_>>>()?;
         Ok(Self { schema, file_schema, table_schema, projection, constants, unified })
-    }
-
-    /// The columns as they are looked for in files: each once.
-    fn in_files(&self, struct_keys: &[StructKeys]) -> Result<Arc<Schema>> {
-        if struct_keys.is_empty() {
-            return Ok(Arc::clone(&self.schema));
-        }
-        let is_struct_key = |f: &NestedField| struct_keys.iter().any(|keys| keys.name == f.name);
-        let mut fields: Vec<NestedField> =
-            self.schema.fields().iter().filter(|f| !is_struct_key(f)).cloned().collect();
-        struct_keys.iter().try_for_each(|keys| keys.add_to(&mut fields))?;
-        Ok(Arc::new(Schema::new(self.schema.schema_id, fields, Vec::new())?))
     }
 
     /// The columns that the query reads: only their statistics are worth making.

@@ -5,6 +5,7 @@
 //! dropped fields added, by their ids, and each of the two columns takes its part of it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::spec::{FieldId, NestedField, Schema, StructType, Type};
@@ -54,14 +55,20 @@ impl StructKeys {
     pub(crate) fn scan_column(&self, next_id: &mut i32) -> NestedField {
         NestedField { name: self.name.clone(), ..renumbered(&self.column, next_id) }
     }
+}
 
-    /// Adds what is not there yet to the columns that are looked for in files.
-    ///
-    /// # Errors
-    /// `DataInvalid` where a struct has become something else.
-    pub(crate) fn add_to(&self, fields: &mut Vec<NestedField>) -> Result<()> {
-        merge(fields, &self.column)
+/// The columns of a scan as they are looked for in files: each once.
+///
+/// # Errors
+/// `DataInvalid` where a struct has become something else, or a dropped field's id is elsewhere now.
+pub(crate) fn in_files(scan: &Arc<Schema>, all: &[StructKeys]) -> Result<Arc<Schema>> {
+    if all.is_empty() {
+        return Ok(Arc::clone(scan));
     }
+    let is_own = |f: &&NestedField| all.iter().all(|keys| keys.name != f.name);
+    let mut fields: Vec<NestedField> = scan.fields().iter().filter(is_own).cloned().collect();
+    all.iter().try_for_each(|keys| merge(&mut fields, &keys.column))?;
+    Ok(Arc::new(Schema::new(scan.schema_id, fields, Vec::new())?))
 }
 
 /// Which column of files a column of the scan is read from, for all those with another name.
