@@ -1,5 +1,6 @@
 //! Expressions over the table's columns → expressions over a file's columns.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub(crate) struct FileConstants {
 pub(crate) struct AdapterFactory {
     /// The schema that is read, with the row lineage columns.
     pub(crate) schema: Arc<Schema>,
+    /// The columns of files that columns with another name are read from.
+    pub(crate) read_from: Arc<HashMap<String, String>>,
     /// What the file at hand knows.
     pub(crate) constants: Arc<FileConstants>,
     /// What the column of positions is called, if the scan has one.
@@ -69,7 +72,8 @@ impl PhysicalExprAdapter for Adapter {
 impl Adapter {
     fn column(&self, column: &Column) -> Result<Arc<dyn PhysicalExpr>> {
         let schema = &self.factory.schema;
-        let physical = self.physical.column_with_name(column.name());
+        let in_file = self.factory.read_from.get(column.name()).map_or(column.name(), String::as_str);
+        let physical = self.physical.column_with_name(in_file);
         let Some(field) = schema.root.field_by_name(column.name()) else {
             // A virtual column: the reader makes it.
             return match physical {
@@ -102,7 +106,7 @@ impl Adapter {
         index: usize,
         physical: &Field,
     ) -> Result<Arc<dyn PhysicalExpr>> {
-        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(&field.name, index));
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(physical.name(), index));
         // A file's bounds of these are no bounds of bytes: nothing may be pruned by them, and
         // nothing is through `ReadAs`.
         let is_geo = matches!(

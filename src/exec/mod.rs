@@ -15,6 +15,7 @@ mod rows;
 mod scan;
 mod source;
 mod statistics;
+mod struct_keys;
 
 #[cfg(test)]
 pub(crate) mod tests;

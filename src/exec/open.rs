@@ -72,7 +72,7 @@ impl Morselizer for IcebergMorselizer {
         if file.statistics.is_none() && self.0.inner.filter().is_some() {
             // Dynamic filters prune files by these; of large tables they are made only now.
             let arrow = self.0.inner.table_schema().file_schema();
-            let schema = &context.resolution.schema;
+            let schema = &context.schema;
             file.statistics =
                 Some(Arc::new(file_statistics(&scan_file.task, schema, arrow, &context.columns)));
         }
@@ -93,7 +93,8 @@ impl OpenFiles {
         removal: Removal,
     ) -> DfResult<Box<dyn MorselPlanner>> {
         let adapter = AdapterFactory {
-            schema: Arc::clone(&self.context.resolution.schema),
+            schema: Arc::clone(&self.context.schema),
+            read_from: Arc::clone(&self.context.read_from),
             constants: Arc::clone(&scan_file.constants),
             position_column: self.position_column(),
         };

@@ -59,9 +59,10 @@ pub(crate) async fn open_rows(
     let predicate = all_filters(open);
     let exprs = wanted.iter().map(|p| &p.expr).chain(predicate.iter());
     let read = exprs.flat_map(collect_columns).chain(keys.iter().cloned());
-    let columns: HashSet<String> = read.map(|c| c.name().to_owned()).collect();
-
     let context = &open.context;
+    let in_file = |name: &str| context.read_from.get(name).map_or(name, String::as_str).to_owned();
+    let columns: HashSet<String> = read.map(|c| in_file(c.name())).collect();
+
     let bytes = MetricBuilder::new(open.inner.metrics()).counter("bytes_scanned", open.partition);
     let data_file = &scan_file.task.data_file;
     let opened =
@@ -71,7 +72,8 @@ pub(crate) async fn open_rows(
     let physical = with_fields(&opened.schema, table_schema.virtual_columns().iter());
     let logical = with_fields(table_schema.file_schema(), table_schema.virtual_columns().iter());
     let adapter = AdapterFactory {
-        schema: Arc::clone(&context.resolution.schema),
+        schema: Arc::clone(&context.schema),
+        read_from: Arc::clone(&context.read_from),
         constants: Arc::clone(&scan_file.constants),
         position_column: open.position_column(),
     }

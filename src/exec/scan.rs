@@ -41,6 +41,7 @@ use super::metadata_columns::{
 use super::reader::ReaderFactory;
 use super::source::{IcebergSource, ScanContext, ScanFile};
 use super::statistics::{file_statistics, scan_statistics};
+use super::struct_keys::{StructKeys, in_files, read_from};
 
 /// The data sequence number of the row's file; only anti-joins read it.
 pub(crate) const SEQUENCE_NUMBER: &str = "\u{1}sequence_number";
@@ -111,7 +112,8 @@ pub(super) fn scan_files(
             dropped.push(column);
         }
     }
-    let layout = Layout::new(request, dropped)?;
+    let struct_keys = deletes.struct_keys();
+    let layout = Layout::new(request, dropped, &struct_keys)?;
 
     let columns = layout.statistics_columns(request);
     let statistics = {
@@ -131,8 +133,10 @@ pub(super) fn scan_files(
         files.push(layout.file(request.table, task, eager.then_some(columns.as_slice()))?);
     }
 
-    let resolution =
-        FieldResolution { schema: Arc::clone(&layout.schema), name_mapping: name_mapping(request.table)? };
+    let resolution = FieldResolution {
+        schema: in_files(&layout.schema, &struct_keys)?,
+        name_mapping: name_mapping(request.table)?,
+    };
     let mut options = TableParquetOptions {
         global: session.config_options().execution.parquet.clone(),
         ..Default::default()
@@ -145,7 +149,9 @@ pub(super) fn scan_files(
         .with_parquet_file_reader_factory(Arc::new(factory));
     let context = Arc::new(ScanContext {
         table: request.table.clone(),
+        schema: Arc::clone(&layout.schema),
         resolution,
+        read_from: Arc::new(read_from(&struct_keys)),
         columns,
         deletes,
         has_deletes,
@@ -185,8 +191,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// `dropped`: columns that only equality deletes still read.
-    fn new(request: &ScanRequest<'_>, dropped: Vec<NestedField>) -> Result<Self> {
+    /// `dropped` and `struct_keys`: columns that only equality deletes still read.
+    fn new(request: &ScanRequest<'_>, dropped: Vec<NestedField>, struct_keys: &[StructKeys]) -> Result<Self> {
         let own = |name: &str| request.schema.root.field_by_name(name).is_some();
         let wanted = |name: &str| {
             !own(name) && request.projection.iter().chain(&request.filter_columns).any(|n| n == name)
@@ -196,6 +202,8 @@ impl Layout {
         let mut fields: Vec<NestedField> = request.schema.fields().to_vec();
         fields.extend(lineage_fields().into_iter().filter(|f| wanted(&f.name)));
         fields.extend(dropped);
+        let mut next_id = i32::MIN;
+        fields.extend(struct_keys.iter().map(|keys| keys.scan_column(&mut next_id)));
         let schema = Arc::new(Schema::new(request.schema.schema_id, fields, Vec::new())?);
         let file_schema = Arc::new(to_arrow_schema(&schema)?);
 

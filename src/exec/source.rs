@@ -1,6 +1,7 @@
 //! The scan's file source: DataFusion's Parquet source, with each file opened as the table's
 //! metadata says. Everything that the optimizer asks of a source goes to the Parquet source.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use datafusion_datasource::morsel::Morselizer;
 use object_store::ObjectStore;
 
 use crate::error::{Error, Result};
-use crate::spec::FileScanTask;
+use crate::spec::{FileScanTask, Schema};
 use crate::table::Table;
 
 use super::adapter::FileConstants;
@@ -55,8 +56,12 @@ impl ScanFile {
 #[derive(Debug)]
 pub(crate) struct ScanContext {
     pub(crate) table: Table,
-    /// The schema that is read, with the row lineage columns, and how files' columns are found.
+    /// The schema that is read, with the row lineage columns and those that only deletes need.
+    pub(crate) schema: Arc<Schema>,
+    /// How files' columns are found.
     pub(crate) resolution: FieldResolution,
+    /// See [`super::struct_keys::read_from`].
+    pub(crate) read_from: Arc<HashMap<String, String>>,
     /// The columns that the query reads, as indices into the schema.
     pub(crate) columns: Vec<usize>,
     pub(crate) deletes: DeleteLoader,

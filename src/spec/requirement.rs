@@ -160,8 +160,9 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
+    use super::super::ids::SequenceNumber;
     use super::super::schema::Schema;
-    use super::super::snapshot::SnapshotRef;
+    use super::super::snapshot::{Snapshot, SnapshotManifests, SnapshotRef};
     use super::super::types::{NestedField, PrimitiveType};
     use super::TableRequirement as R;
     use super::*;
@@ -184,6 +185,22 @@ mod tests {
         TableUpdate::SetSnapshotRef { name: name.into(), reference }
     }
 
+    fn snapshot() -> Arc<Snapshot> {
+        Arc::new(Snapshot {
+            snapshot_id: SnapshotId(9),
+            parent_snapshot_id: None,
+            sequence_number: SequenceNumber(1),
+            timestamp_ms: 0,
+            manifests: SnapshotManifests::List("/t/list".into()),
+            summary: BTreeMap::new(),
+            schema_id: None,
+            first_row_id: None,
+            added_rows: None,
+            key_id: None,
+            extra: Default::default(),
+        })
+    }
+
     fn at(name: &str, id: Option<i64>) -> R {
         R::RefSnapshotId { name: name.into(), snapshot_id: id.map(SnapshotId) }
     }
@@ -204,6 +221,7 @@ mod tests {
             (set_ref("new"), vec![at("new", None)]),
             (TableUpdate::RemoveSchemas(vec![]), vec![R::CurrentSchemaId(SchemaId(0)), branch.clone()]),
             (TableUpdate::RemovePartitionSpecs(vec![]), vec![R::DefaultSpecId(SpecId(0)), branch]),
+            (TableUpdate::AddSnapshot(snapshot()), vec![R::DefaultSpecId(SpecId(0))]),
             (TableUpdate::SetLocation("/x".into()), vec![]),
             (TableUpdate::RemoveSnapshots(vec![]), vec![]),
         ];

@@ -11,8 +11,9 @@ use datafusion::common::HashMap;
 
 use crate::arrow::to_arrow_field;
 use crate::error::{Error, Result};
-use crate::spec::{FieldId, NestedField, Schema, SchemaId, SequenceNumber, StructType, TableMetadata, Type};
+use crate::spec::{FieldId, NestedField, Schema, SchemaId, SequenceNumber, TableMetadata, Type};
 
+use super::super::struct_keys::{StructKeys, add_path, name_in};
 use super::probe::IntegerKeys;
 
 /// The columns of a key, in delete files and in the scan.
@@ -25,27 +26,27 @@ pub(crate) struct KeySchema {
     types: Vec<DataType>,
     /// Columns that the scan's schema lacks.
     dropped: Vec<NestedField>,
+    /// Columns with the fields of structs that the scan's schema lacks.
+    struct_keys: Vec<StructKeys>,
 }
 
 impl KeySchema {
     /// The columns for these fields: of the schema that is read, or of the newest that had them.
-    /// Keys of dropped columns still delete (spec, "Equality Delete Files").
+    /// Keys of dropped fields still delete (spec, "Equality Delete Files").
     ///
     /// # Errors
-    /// `DataInvalid` for a field that no schema has or that is no single value of a row;
-    /// `Unsupported` for a field that was dropped out of a struct that is still there.
+    /// `DataInvalid` for a field that no schema has or that is no single value of a row.
     pub(crate) fn new(metadata: &TableMetadata, read: &Schema, ids: &[FieldId]) -> Result<Self> {
-        let mut columns: Vec<NestedField> = Vec::new();
-        let mut dropped: Vec<NestedField> = Vec::new();
-        let mut paths = Vec::new();
-        let mut types = Vec::new();
+        let mut fields = Vec::with_capacity(ids.len());
+        // Columns out of which a key field was dropped.
+        let mut incomplete: Vec<FieldId> = Vec::new();
         for id in ids {
             let older = std::iter::once(metadata.current_schema()).chain(metadata.schemas.values().rev());
             let mut schemas = std::iter::once(read).chain(older.map(Arc::as_ref));
             let path = schemas.find_map(|s| s.path_of(*id)).ok_or_else(|| {
                 Error::invalid(format!("equality_ids holds {id}, a field that no schema of the table has"))
             })?;
-            let (Some(column), Some(leaf)) = (path.first(), path.last()) else {
+            let (Some(column), Some(leaf)) = (path.first().copied(), path.last().copied()) else {
                 return Err(Error::invalid(format!("field {id} has no path")));
             };
             let in_structs = path.iter().rev().skip(1).all(|f| matches!(f.field_type, Type::Struct(_)));
@@ -55,28 +56,40 @@ impl KeySchema {
                     leaf.name
                 )));
             }
-            let is_read = read.field_by_id(*id).is_some();
-            if !is_read && read.field_by_id(column.id).is_some() {
-                return Err(Error::unsupported(format!(
-                    "an equality delete of field `{}`, which was dropped from the struct `{}`; rewrite the \
-                     table's data files with the engine that wrote it",
-                    leaf.name, column.name
-                )));
+            if path.len() > 1 && read.field_by_id(*id).is_none() {
+                incomplete.push(column.id);
             }
+            fields.push((path, column, leaf));
+        }
+        let list: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let scan_name = |column: &NestedField| match incomplete.contains(&column.id) {
+            true => format!("\u{1}keys_{}_{}", column.id, list.join("_")),
             // A dropped column's name may have been given to another since.
-            let name = if is_read { column.name.clone() } else { dropped_column_name(column.id) };
-            if !is_read && !dropped.iter().any(|c| c.id == column.id) {
-                dropped.push(NestedField { name: name.clone(), required: false, ..(*column).clone() });
+            false => name_in(read, column),
+        };
+        let mut columns: Vec<NestedField> = Vec::new();
+        let mut dropped: Vec<NestedField> = Vec::new();
+        let mut paths = Vec::with_capacity(ids.len());
+        let mut types = Vec::with_capacity(ids.len());
+        for (path, column, leaf) in fields {
+            if path.len() == 1 && read.field_by_id(column.id).is_none() {
+                dropped.push(NestedField { name: scan_name(column), required: false, ..column.clone() });
             }
             types.push(to_arrow_field(leaf)?.data_type().clone());
-            let below = path.iter().skip(1).map(|f| f.name.clone());
-            paths.push(std::iter::once(name.clone()).chain(below).collect());
-            if !columns.iter().any(|c| c.id == column.id) {
-                columns.push(NestedField { name, ..only_keys(column, ids) });
+            let below = path.iter().skip(1).map(|f| name_in(read, f));
+            paths.push(std::iter::once(scan_name(column)).chain(below).collect());
+            add_path(&mut columns, &path, read);
+        }
+        let mut struct_keys = Vec::new();
+        for column in &mut columns {
+            let name = scan_name(column);
+            if incomplete.contains(&column.id) {
+                struct_keys.push(StructKeys { name: name.clone(), column: column.clone() });
             }
+            column.name = name;
         }
         let schema = Arc::new(Schema::new(SchemaId(0), columns, Vec::new())?);
-        Ok(Self { schema, paths, types, dropped })
+        Ok(Self { schema, paths, types, dropped, struct_keys })
     }
 
     /// What is read of a delete file.
@@ -114,6 +127,11 @@ impl KeySchema {
         &self.dropped
     }
 
+    /// Columns that the scan has to read for fields that were dropped out of structs.
+    pub(crate) fn struct_keys(&self) -> &[StructKeys] {
+        &self.struct_keys
+    }
+
     /// The key's fields of a batch that has the key columns.
     fn keys(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let mut keys = Vec::with_capacity(self.paths.len());
@@ -122,26 +140,6 @@ impl KeySchema {
         }
         Ok(keys)
     }
-}
-
-/// The field with nothing below it but key fields, all of them optional: delete files hold no more.
-fn only_keys(field: &NestedField, ids: &[FieldId]) -> NestedField {
-    fn holds(field: &NestedField, ids: &[FieldId]) -> bool {
-        ids.contains(&field.id) || field.field_type.children().into_iter().any(|f| holds(f, ids))
-    }
-    let field_type = match &field.field_type {
-        Type::Struct(s) => {
-            let kept = s.fields.iter().filter(|f| holds(f, ids)).map(|f| only_keys(f, ids));
-            Type::Struct(StructType::new(kept.collect()))
-        }
-        other => other.clone(),
-    };
-    NestedField { required: false, field_type, ..field.clone() }
-}
-
-/// What a dropped key column is called in a scan; no user's column has that name by accident.
-fn dropped_column_name(id: FieldId) -> String {
-    format!("\u{1}dropped_{id}")
 }
 
 /// The array at the end of a path of structs; null where a struct on the way is null.

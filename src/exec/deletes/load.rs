@@ -20,6 +20,7 @@ use crate::table::Table;
 
 use super::super::field_ids::FieldResolution;
 use super::super::files::read_file;
+use super::super::struct_keys::StructKeys;
 use super::equality::{EqualityFilter, KeySchema, KeySet};
 use super::known::{KnownRows, Observer};
 use super::positions::LiveRows;
@@ -129,6 +130,14 @@ impl DeleteLoader {
         }
         columns.sort_by_key(|c| c.id);
         columns
+    }
+
+    /// Columns with key fields that were dropped out of structs; each set of keys has its own.
+    pub(crate) fn struct_keys(&self) -> Vec<StructKeys> {
+        let mut keys: Vec<StructKeys> =
+            self.key_schemas.values().flat_map(|k| k.struct_keys()).cloned().collect();
+        keys.sort_by(|a, b| a.name.cmp(&b.name));
+        keys
     }
 
     /// The deleted positions of a data file; `None` where no position deletes apply.

@@ -366,3 +366,166 @@ async fn broken_delete_files_are_named() {
     let error = table.error("SELECT * FROM t").await;
     assert!(error.contains("vector-1.puffin") && error.contains("not found"), "{error}");
 }
+
+/// A struct of longs, each with its id; `null_at`: a row where the struct is null.
+fn structs(fields: &[(&str, i32, ArrayRef)], null_at: Option<usize>) -> ArrayRef {
+    let rows = fields[0].2.len();
+    let (types, arrays): (Vec<_>, Vec<_>) = fields
+        .iter()
+        .map(|(name, id, array)| {
+            let metadata = [(FIELD_ID_KEY.to_owned(), id.to_string())].into();
+            let field = Field::new(*name, array.data_type().clone(), true).with_metadata(metadata);
+            (Arc::new(field), Arc::clone(array))
+        })
+        .unzip();
+    let nulls = null_at.map(|at| (0..rows).map(|i| i != at).collect::<Vec<_>>().into());
+    Arc::new(StructArray::new(types.into(), arrays, nulls))
+}
+
+fn of_longs(fields: &[(i32, &str)]) -> StructType {
+    StructType::new(fields.iter().map(|(id, name)| NestedField::optional(*id, *name, P::Long)).collect())
+}
+
+#[tokio::test]
+async fn keys_that_were_dropped_out_of_structs() {
+    let mut inner = of_longs(&[(11, "x"), (12, "y")]);
+    inner.fields.push(NestedField::optional(13, "t", of_longs(&[(14, "u"), (15, "v")])));
+    let mut table =
+        TestTable::new(vec![NestedField::optional(1, "id", P::Long), NestedField::optional(10, "s", inner)]);
+    let ids = ("id", Some(1), longs(1..7));
+    let t = |u: [i64; 6]| structs(&[("u", 14, longs(u)), ("v", 15, longs([0; 6]))], Some(4));
+    let all = [
+        ("x", 11, longs([1, 2, 3, 4, 5, 6])),
+        ("y", 12, longs([10, 20, 30, 40, 50, 60])),
+        ("t", 13, t([100, 200, 300, 400, 500, 600])),
+    ];
+    table.data(1, &[ids.clone(), ("s", Some(10), structs(&all, Some(5)))]);
+    // `s` was renamed, `s.x` and `s.t.u` were dropped; the name `x` went to another field.
+    let mut inner = of_longs(&[(12, "why"), (16, "x")]);
+    inner.fields.push(NestedField::optional(13, "t", of_longs(&[(15, "v")])));
+    table.evolve(vec![NestedField::optional(1, "id", P::Long), NestedField::optional(10, "r", inner)]);
+    // Written since: the new `x` is no old one, and what a file lacks is null.
+    let new = [("why", 12, longs([20, 20])), ("x", 16, longs([2, 2]))];
+    table.data(2, &[("id", Some(1), longs([21, 22])), ("r", Some(10), structs(&new, None))]);
+    let sql = "SELECT id, r['why'], r['x'] FROM t ORDER BY id";
+    let mut left = vec![
+        "1 10 null",
+        "2 20 null",
+        "3 30 null",
+        "4 40 null",
+        "5 50 null",
+        "6 null null",
+        "21 20 2",
+        "22 20 2",
+    ];
+    assert_eq!(table.rows(sql).await, left);
+    let key = |fields: &[(&str, i32, ArrayRef)]| [("s", Some(10), structs(fields, None))];
+    table.equality(3, &[11], &key(&[("x", 11, longs([2]))]));
+    left.remove(1);
+    assert_eq!(table.rows(sql).await, left);
+    // One field is there, the other is not.
+    table.equality(4, &[11, 12], &key(&[("x", 11, longs([3, 4])), ("y", 12, longs([30, 41]))]));
+    left.remove(1);
+    assert_eq!(table.rows(sql).await, left);
+    // A column beside it, and a field further down.
+    let deep = structs(&[("u", 14, longs([100, 401]))], None);
+    let columns = [("id", Some(1), longs([1, 4])), ("s", Some(10), structs(&[("t", 13, deep)], None))];
+    table.equality(5, &[1, 14], &columns);
+    left.remove(0);
+    assert_eq!(table.rows(sql).await, left);
+    assert_eq!(
+        table.rows("SELECT id FROM t WHERE r['why'] = 40 OR r['x'] = 2 ORDER BY id").await,
+        ["4", "21", "22"]
+    );
+    assert_eq!(table.rows("SELECT count(*), sum(r['why']) FROM t").await, ["5 130"]);
+    assert_eq!(table.rows("SELECT r FROM t WHERE id = 4").await, ["{why: 40, x: , t: {v: 0}}"]);
+    // Null is equal to null: of a null struct, and of files that lack the field.
+    table.equality(6, &[11], &key(&[("x", 11, longs([None::<i64>]))]));
+    assert_eq!(table.rows(sql).await, ["4 40 null", "5 50 null"]);
+    // `t` is null in the row 5.
+    let deep = structs(&[("u", 14, longs([None::<i64>]))], None);
+    table.equality(7, &[14], &key(&[("t", 13, deep)]));
+    assert_eq!(table.rows(sql).await, ["4 40 null"]);
+}
+
+/// Structs within the struct, the struct itself, and fields that were dropped one after the other.
+#[tokio::test]
+async fn keys_of_structs_that_were_dropped_in_steps() {
+    let mut table = TestTable::new(vec![
+        NestedField::optional(1, "id", P::Long),
+        NestedField::optional(10, "s", of_longs(&[(11, "x"), (12, "y"), (17, "z")])),
+    ]);
+    let fields = [("x", 11, longs(1..6)), ("y", 12, longs(11..16)), ("z", 17, longs(21..26))];
+    table.data(1, &[("id", Some(1), longs(1..6)), ("s", Some(10), structs(&fields, None))]);
+    let id = || NestedField::optional(1, "id", P::Long);
+    table.evolve(vec![id(), NestedField::optional(10, "s", of_longs(&[(12, "y"), (17, "z")]))]);
+    table.evolve(vec![id(), NestedField::optional(10, "s", of_longs(&[(17, "z")]))]);
+    let key = |fields: &[(&str, i32, ArrayRef)]| [("s", Some(10), structs(fields, None))];
+    table.equality(2, &[11, 12], &key(&[("x", 11, longs([2, 3])), ("y", 12, longs([12, 12]))]));
+    table.equality(2, &[12, 17], &key(&[("y", 12, longs([13])), ("z", 17, longs([23]))]));
+    table.equality(2, &[17], &key(&[("z", 17, longs([21]))]));
+    assert_eq!(table.rows("SELECT id FROM t ORDER BY id").await, ["4", "5"]);
+    assert_eq!(table.rows("SELECT s FROM t ORDER BY id").await, ["{z: 24}", "{z: 25}"]);
+    // The struct itself was dropped too, and its name reused.
+    table.evolve(vec![id(), NestedField::optional(30, "s", of_longs(&[(31, "x")]))]);
+    table.equality(3, &[11], &key(&[("x", 11, longs([4]))]));
+    assert_eq!(table.rows("SELECT id, s FROM t ORDER BY id").await, ["5 null"]);
+}
+
+#[tokio::test]
+async fn keys_dropped_out_of_structs_have_defaults_and_mapped_names() {
+    // `x` was added with a default after the first file, and dropped again.
+    let mut table = TestTable::new(vec![
+        NestedField::optional(1, "id", P::Long),
+        NestedField::optional(10, "s", of_longs(&[(12, "y")])),
+    ]);
+    table.format_version = 3;
+    let id = || NestedField::optional(1, "id", P::Long);
+    let y = structs(&[("y", 12, longs([1, 2]))], Some(1));
+    table.data(1, &[("id", Some(1), longs([1, 2])), ("s", Some(10), y)]);
+    let mut with_default = of_longs(&[(11, "x"), (12, "y")]);
+    with_default.fields[0].initial_default = Some(Value::Long(7));
+    table.evolve(vec![id(), NestedField::optional(10, "s", with_default)]);
+    let x = structs(&[("x", 11, longs([7, 8])), ("y", 12, longs([3, 4]))], None);
+    table.data(1, &[("id", Some(1), longs([3, 4])), ("s", Some(10), x)]);
+    table.evolve(vec![id(), NestedField::optional(10, "s", of_longs(&[(12, "y")]))]);
+    table.equality(2, &[11], &[("s", Some(10), structs(&[("x", 11, longs([7]))], None))]);
+    assert_eq!(table.rows("SELECT id FROM t ORDER BY id").await, ["2", "4"]);
+
+    // A file without ids, whose fields a mapping names.
+    let mut table =
+        TestTable::new(vec![id(), NestedField::optional(10, "s", of_longs(&[(11, "x"), (12, "y")]))]);
+    let plain = |name: &str| Arc::new(Field::new(name, DataType::Int64, true));
+    let s = StructArray::new(vec![plain("x"), plain("y")].into(), vec![longs([1, 2]), longs([3, 4])], None);
+    table.data(1, &[("id", None, longs([1, 2])), ("s", None, Arc::new(s))]);
+    table.evolve(vec![id(), NestedField::optional(10, "s", of_longs(&[(12, "y")]))]);
+    let mapping = r#"[{"field-id": 1, "names": ["id"]}, {"field-id": 10, "names": ["s"], "fields":
+        [{"field-id": 11, "names": ["x"]}, {"field-id": 12, "names": ["y"]}]}]"#;
+    table.properties.push(("schema.name-mapping.default", mapping.to_owned()));
+    table.equality(2, &[11], &[("s", Some(10), structs(&[("x", 11, longs([2]))], None))]);
+    assert_eq!(table.rows("SELECT id, s FROM t").await, ["1 {y: 3}"]);
+}
+
+/// Files of other engines with the rows `1, {a: 1, b: one}` and `2, null`, in one file or in two.
+#[tokio::test]
+async fn keys_dropped_out_of_structs_of_avro_and_orc_files() {
+    let avro = ["v1_avro/data-1.avro", "v1_avro/data-3.avro"];
+    for (files, format) in [(&avro[..], FileFormat::Avro), (&["v1_orc/data-1.orc"], FileFormat::Orc)] {
+        let id = || NestedField::optional(1, "id", P::Long);
+        let both = vec![NestedField::optional(16, "a", P::Int), NestedField::optional(17, "b", P::String)];
+        let left = vec![NestedField::optional(17, "bee", P::String), NestedField::optional(18, "a", P::Int)];
+        for (deleted, rows) in [(Some(1), ["2 null"]), (None, ["1 {bee: one, a: }"])] {
+            let mut table =
+                TestTable::new(vec![id(), NestedField::optional(12, "st", StructType::new(both.clone()))]);
+            for file in files {
+                table.copied(1, file, format, 2 / files.len());
+            }
+            table.evolve(vec![id(), NestedField::optional(12, "s", StructType::new(left.clone()))]);
+            assert_eq!(table.rows("SELECT id FROM t ORDER BY id").await, ["1", "2"], "{format:?}");
+            let key = structs(&[("a", 16, Arc::new(Int32Array::from(vec![deleted])))], None);
+            table.equality(2, &[16], &[("st", Some(12), key)]);
+            assert_eq!(table.rows("SELECT id, s FROM t").await, rows, "{format:?} {deleted:?}");
+            assert_eq!(table.rows("SELECT count(*) FROM t WHERE id < 3").await, ["1"], "{format:?}");
+        }
+    }
+}

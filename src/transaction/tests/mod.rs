@@ -3,6 +3,7 @@
 mod conflicts;
 mod history;
 mod isolation;
+mod meanwhile;
 mod removals;
 mod rows;
 mod snapshots;
