@@ -233,10 +233,12 @@ async fn requirements_tell_what_was_read() {
     let uuid = TableRequirement::Uuid(table.metadata().table_uuid.unwrap());
     let table = table.transaction().apply(append("a")).apply(append("b")).commit(&catalog).await.unwrap();
     let main = |snapshot_id| TableRequirement::RefSnapshotId { name: "main".into(), snapshot_id };
-    assert_eq!(catalog.commits.lock().unwrap()[0].requirements, [uuid.clone(), main(None)]);
+    let spec = TableRequirement::DefaultSpecId(SpecId(0));
+    let expected = [uuid.clone(), spec.clone(), main(None)];
+    assert_eq!(catalog.commits.lock().unwrap()[0].requirements, expected);
     let head = current(&table).snapshot_id;
     table.transaction().apply(append("c")).commit(&catalog).await.unwrap();
-    assert_eq!(catalog.commits.lock().unwrap()[1].requirements, [uuid, main(Some(head))]);
+    assert_eq!(catalog.commits.lock().unwrap()[1].requirements, [uuid, spec, main(Some(head))]);
 }
 
 #[tokio::test]
