@@ -14,7 +14,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchemaBuilder;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
 use object_store::ObjectMeta;
@@ -165,8 +165,13 @@ pub(super) fn scan_files(
         request.planning,
     );
 
+    let groups = file_groups(files, target_partitions);
+    // As in `IcebergSource::repartitioned`: partitions in order must not take files from each other.
+    let in_order = ordering.is_some() && groups.len() > 1;
+    let own = in_order.then(|| Partitioning::UnknownPartitioning(groups.len()));
     let mut config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
-        .with_file_groups(file_groups(files, target_partitions))
+        .with_file_groups(groups)
+        .with_output_partitioning(own)
         .with_statistics(statistics)
         .with_limit(request.limit)
         .with_projection_indices(Some(layout.projection.clone()))

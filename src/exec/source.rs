@@ -15,7 +15,7 @@ use datafusion::error::Result as DfResult;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{
-    EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr, conjunction,
+    EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr, conjunction,
 };
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -256,7 +256,18 @@ impl FileSource for IcebergSource {
         output_ordering: Option<LexOrdering>,
         config: &FileScanConfig,
     ) -> DfResult<Option<FileScanConfig>> {
-        self.inner.repartitioned(target_partitions, repartition_file_min_size, output_ordering, config)
+        let mut config = self.inner.repartitioned(
+            target_partitions,
+            repartition_file_min_size,
+            output_ordering,
+            config,
+        )?;
+        // A limit above makes DataFusion forget that partitions are in order, and they take files from
+        // each other. A scan that says how it is partitioned is left alone.
+        if let Some(config) = config.as_mut().filter(|config| !config.output_ordering.is_empty()) {
+            config.output_partitioning = Some(Partitioning::UnknownPartitioning(config.file_groups.len()));
+        }
+        Ok(config)
     }
 
     fn apply_expressions(

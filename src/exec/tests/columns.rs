@@ -8,6 +8,8 @@ use arrow::array::{
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
 
 use super::table::{TestTable, id_and_s, longs, query, strings};
 use crate::IcebergTable;
@@ -335,6 +337,43 @@ async fn a_sort_order_is_declared_only_where_no_file_has_nulls() {
         assert_eq!(groups, [if nulls { "null 5" } else { "42 1" }]);
         let first = table.rows("SELECT id FROM t ORDER BY id NULLS LAST LIMIT 4").await;
         assert_eq!(first, if nulls { ["0", "1", "10", "11"] } else { ["0", "1", "2", "10"] });
+    }
+}
+
+/// Partitions that take files from each other are in no order; a limit makes DataFusion allow it.
+#[tokio::test]
+async fn partitions_that_are_in_order_share_no_files() {
+    for files in [1, 3, 8] {
+        let mut table = TestTable::new(id_and_s()).row_group_size(100);
+        table.sorted_by = Some(1);
+        for n in 0..files {
+            let file = table.data(1, &[("id", Some(1), longs((n * 1000..n * 1000 + 1000).map(Some)))]);
+            table.metrics(file, 1, 0, n * 1000, n * 1000 + 999);
+        }
+        let context = table.session(false).await;
+        for (name, value) in [
+            ("execution.target_partitions", "4"),
+            ("optimizer.repartition_file_min_size", "0"),
+            ("optimizer.prefer_hash_join", "false"),
+        ] {
+            context.sql(&format!("SET datafusion.{name} = {value}")).await.unwrap();
+        }
+        let sql = "SELECT id FROM t WHERE id % 2 = 0 ORDER BY id NULLS LAST LIMIT 300 OFFSET 100";
+        let plan = context.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
+        let text = displayable(plan.as_ref()).indent(false).to_string();
+        // Fewer groups of files than partitions are dealt out, and sorted again.
+        assert_eq!(text.contains("SortExec"), files == 3, "{text}");
+        let mut node = Arc::clone(&plan);
+        while let Some(child) = node.children().first().map(|child| Arc::clone(child)) {
+            node = child;
+        }
+        let scan = node.downcast_ref::<DataSourceExec>().unwrap();
+        assert!(scan.properties().output_partitioning().partition_count() > 1, "{text}");
+        let config = context.copied_config();
+        assert!(scan.data_source().create_sibling_state(config.options()).is_none(), "{text}");
+        let expected: Vec<String> =
+            (0..files * 1000).step_by(2).skip(100).take(300).map(|i| i.to_string()).collect();
+        assert_eq!(query(&context, sql).await.unwrap(), expected);
     }
 }
 
