@@ -17,17 +17,20 @@ fn rows(ids: std::ops::Range<i64>, s: &str) -> [FileColumn; 2] {
     [("id", Some(1), longs(ids)), ("s", Some(2), strings(&text))]
 }
 
-/// Two partitions, positions, and keys that were deleted before and after rows with the same keys.
-fn table() -> TestTable {
-    let mut table = TestTable::new(id_and_s());
-    let by_s = PartitionField {
+fn by_s() -> PartitionField {
+    PartitionField {
         source_ids: vec![FieldId(2)],
         field_id: FieldId(1000),
         name: "s".into(),
         transform: Transform::Identity,
         extra: Default::default(),
-    };
-    table.specs = vec![PartitionSpec { spec_id: SpecId(0), fields: vec![by_s] }];
+    }
+}
+
+/// Two partitions, positions, and keys that were deleted before and after rows with the same keys.
+fn table() -> TestTable {
+    let mut table = TestTable::new(id_and_s());
+    table.specs = vec![PartitionSpec { spec_id: SpecId(0), fields: vec![by_s()] }];
     let of = |s: &str| vec![Some(Value::String(s.into()))];
     let first = table.data_in(1, 0, of("a"), &rows(0..10, "a"));
     table.metrics(first, 1, 0, 0, 9);
@@ -451,14 +454,7 @@ async fn a_plan_brings_its_credentials() {
 async fn columns_of_the_partition_are_read_from_the_plan() {
     // The file lacks the column: its value is the partition's.
     let mut written = TestTable::new(id_and_s());
-    let by_s = PartitionField {
-        source_ids: vec![FieldId(2)],
-        field_id: FieldId(1000),
-        name: "s".into(),
-        transform: Transform::Identity,
-        extra: Default::default(),
-    };
-    written.specs = vec![PartitionSpec { spec_id: SpecId(0), fields: vec![by_s] }];
+    written.specs = vec![PartitionSpec { spec_id: SpecId(0), fields: vec![by_s()] }];
     written.data_in(1, 0, vec![Some(Value::String("a".into()))], &[("id", Some(1), longs(0..2))]);
     written.data_in(1, 0, vec![None], &[("id", Some(1), longs(2..3))]);
     let server = Server::start(planning()).await;
