@@ -146,13 +146,14 @@ fn derive(updates: &[TableUpdate], base: Option<&TableMetadata>, replace: bool) 
     required
 }
 
-/// That nobody wrote to a branch other than `main`, where old schemas and specs may be in use.
+/// That nobody wrote to a branch: old schemas and specs may be in use by now, on `main`, too, as files
+/// of any spec can be added.
 fn branches(base: &TableMetadata) -> impl Iterator<Item = TableRequirement> + '_ {
-    let others = base.refs.iter().filter(|(name, r)| r.ref_type == RefType::Branch && *name != MAIN_BRANCH);
-    others.map(|(name, reference)| TableRequirement::RefSnapshotId {
-        name: name.clone(),
-        snapshot_id: Some(reference.snapshot_id),
-    })
+    let at = |name: &str, snapshot_id| TableRequirement::RefSnapshotId { name: name.to_owned(), snapshot_id };
+    let is_new = !base.refs.contains_key(MAIN_BRANCH);
+    let branches = base.refs.iter().filter(|(_, r)| r.ref_type == RefType::Branch);
+    let branches = branches.map(move |(name, r)| at(name, Some(r.snapshot_id)));
+    branches.chain(is_new.then(|| at(MAIN_BRANCH, None)))
 }
 
 #[cfg(test)]
@@ -210,7 +211,7 @@ mod tests {
         let table = table();
         let schema = TableUpdate::AddSchema(Arc::clone(table.current_schema()));
         let spec = TableUpdate::AddSpec(Arc::clone(table.default_spec()));
-        let branch = at("b", Some(2));
+        let (branch, main) = (at("b", Some(2)), at("main", Some(1)));
         let cases = [
             (schema, vec![R::LastAssignedFieldId(FieldId(1))]),
             (TableUpdate::SetCurrentSchema(SchemaId(-1)), vec![R::CurrentSchemaId(SchemaId(0))]),
@@ -219,8 +220,11 @@ mod tests {
             (TableUpdate::SetDefaultSortOrder(SortOrderId(0)), vec![R::DefaultSortOrderId(SortOrderId(0))]),
             (set_ref("main"), vec![at("main", Some(1))]),
             (set_ref("new"), vec![at("new", None)]),
-            (TableUpdate::RemoveSchemas(vec![]), vec![R::CurrentSchemaId(SchemaId(0)), branch.clone()]),
-            (TableUpdate::RemovePartitionSpecs(vec![]), vec![R::DefaultSpecId(SpecId(0)), branch]),
+            (
+                TableUpdate::RemoveSchemas(vec![]),
+                vec![R::CurrentSchemaId(SchemaId(0)), branch.clone(), main.clone()],
+            ),
+            (TableUpdate::RemovePartitionSpecs(vec![]), vec![R::DefaultSpecId(SpecId(0)), branch, main]),
             (TableUpdate::AddSnapshot(snapshot()), vec![R::DefaultSpecId(SpecId(0))]),
             (TableUpdate::SetLocation("/x".into()), vec![]),
             (TableUpdate::RemoveSnapshots(vec![]), vec![]),

@@ -64,16 +64,18 @@ impl Changes {
     /// Deletes of a data file that is removed would be lost with it, and two vectors of one would
     /// hide each other.
     fn check_referenced(&self, table: &Table) -> Result<()> {
-        let removed: HashSet<&str> = self.removed_data.files().map(FileKey::path).collect();
+        let removed = self.removed_data.files().map(FileKey::path);
+        let removed: HashSet<String> = removed.map(|path| one_spelling(table, path)).collect();
         let mut with_vector = HashSet::new();
         for (file, _) in &self.deletes {
             let Some(data) = &file.referenced_data_file else { continue };
             let place = || format!("delete file {}", file.file_path);
-            if removed.contains(data.as_str()) {
+            let spelled = one_spelling(table, data);
+            if removed.contains(&spelled) {
                 let message = format!("its data file {data} is removed by the same commit");
                 return Err(Error::new(ErrorKind::ValidationFailed, message).context(place()));
             }
-            if file.is_deletion_vector() && !with_vector.insert(one_spelling(table, data)) {
+            if file.is_deletion_vector() && !with_vector.insert(spelled) {
                 let message = format!("another deletion vector of data file {data} is added, too");
                 return Err(Error::invalid(message).context(place()));
             }

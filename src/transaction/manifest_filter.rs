@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::changes::one_spelling;
 use super::manifest_files::{Kind, Target};
 use super::removal::{FileKey, Removal};
 use crate::error::{Error, ErrorKind, Result};
@@ -35,7 +36,7 @@ pub(super) struct Filtered {
 pub(super) struct Dangling {
     /// Those older than any data file: with a smaller sequence number, but not without one (0).
     pub(super) before: SequenceNumber,
-    /// Deletion vectors of these data files.
+    /// Deletion vectors of these data files, in `one_spelling`.
     pub(super) removed_data: Arc<HashSet<String>>,
 }
 
@@ -255,13 +256,15 @@ impl<'a> Rules<'a> {
     }
 
     fn is_dangling(&self, file: &ContentFile, sequence_number: Option<SequenceNumber>) -> bool {
+        let removed = &self.dangling.removed_data;
         let is_old = sequence_number.is_some_and(|n| n.0 > 0 && n < self.dangling.before);
         is_old
             || file.is_deletion_vector()
+                && !removed.is_empty()
                 && file
                     .referenced_data_file
                     .as_ref()
-                    .is_some_and(|data| self.dangling.removed_data.contains(data))
+                    .is_some_and(|data| removed.contains(&one_spelling(self.target.table, data)))
     }
 }
 

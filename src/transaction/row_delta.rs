@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 
 use super::Action;
-use super::changes::Changes;
+use super::changes::{Changes, one_spelling};
 use super::conflict_checks::ConflictChecks;
+use super::live_files::without_data;
 use super::snapshot_base::Base;
 use super::snapshot_options::{conflict_options, snapshot_options};
 use super::snapshot_producer::SnapshotProducer;
@@ -57,7 +58,11 @@ impl RowDelta {
         self
     }
 
-    /// Adds delete files. A deletion vector must hold what the vector and the position delete files
+    /// Adds delete files. The data file that one names must be in the table, in the partition of the
+    /// delete file, when it is committed: if it was rewritten or replaced since, the commit fails. That
+    /// it was deleted with all its rows is no failure, as for [`RowDelta::validate_data_files_exist`].
+    ///
+    /// A deletion vector must hold what the vector and the position delete files
     /// held that its data file had before; these are to be given to [`RowDelta::remove_deletes`].
     pub fn add_deletes(mut self, files: impl IntoIterator<Item = ContentFile>) -> Self {
         self.changes.add_deletes(files);
@@ -107,8 +112,10 @@ impl RowDelta {
     }
 
     async fn validate(&self, base: &Base<'_>) -> Result<()> {
-        let removed: HashSet<&str> = self.removed.iter().map(|file| file.file_path.as_str()).collect();
-        if let Some(path) = self.required.iter().find(|path| removed.contains(path.as_str())) {
+        self.changes.check(base.table)?;
+        let spelled = |path: &str| one_spelling(base.table, path);
+        let removed: HashSet<String> = self.removed.iter().map(|file| spelled(&file.file_path)).collect();
+        if let Some(path) = self.required.iter().find(|path| removed.contains(&spelled(path))) {
             let message = format!("data file {path} is removed, but deletes refer to it");
             return Err(Error::new(ErrorKind::ValidationFailed, message));
         }
@@ -117,12 +124,35 @@ impl RowDelta {
         let filter = self.checks.filter.as_ref();
         let scope = Scope::Rows(filter.unwrap_or(&all));
         since.files_exist(&self.required, !self.check_deleted).await?;
+        self.refer_to_data(base, &since).await?;
         if self.checks.no_data {
             since.no_added_data(scope).await?;
         }
         if self.checks.no_deletes {
             since.no_deletes_for(&self.removed, filter, false).await?;
             since.no_added_deletes(scope).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes of a data file that is not there would be lost, unless its rows are gone anyway.
+    async fn refer_to_data(&self, base: &Base<'_>, since: &Since<'_>) -> Result<()> {
+        let lost = without_data(base, &self.changes).await?;
+        let named = |delete: &&ContentFile| delete.referenced_data_file.clone();
+        let paths: Vec<String> = lost.iter().filter_map(named).collect();
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let deleted = if self.check_deleted { HashSet::new() } else { since.deleted(&paths).await? };
+        for (path, delete) in paths.iter().zip(&lost) {
+            if !deleted.contains(path) {
+                let message = format!(
+                    "delete file {} deletes rows of data file {path}, which is not in the table (any more), \
+                     or in another partition",
+                    delete.file_path
+                );
+                return Err(Error::new(ErrorKind::ValidationFailed, message));
+            }
         }
         Ok(())
     }

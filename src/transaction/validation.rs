@@ -22,7 +22,9 @@ use crate::table::Table;
 const ADD_DATA: &[&str] = &["append", "overwrite"];
 /// Operations that remove data files.
 const REMOVE_DATA: &[&str] = &["overwrite", "replace", "delete"];
-/// The same, without those that delete all rows of the files.
+/// Operations that delete all rows of the data files that they remove.
+const DELETE_DATA: &[&str] = &["delete"];
+/// Operations that remove data files, without those that delete all rows of the files.
 const REPLACE_DATA: &[&str] = &["overwrite", "replace"];
 /// Operations that add deletes; compaction adds none.
 const ADD_DELETES: &[&str] = &["overwrite", "delete"];
@@ -125,12 +127,28 @@ impl<'a> Since<'a> {
         if paths.is_empty() {
             return Ok(());
         }
-        let paths: HashSet<&str> = paths.iter().map(String::as_str).collect();
         let operations = if deleted_are_fine { REPLACE_DATA } else { REMOVE_DATA };
+        let found = self.removed(paths, operations).await?;
+        no_entries(&found, "others removed data files that this change refers to")
+    }
+
+    /// Which of these data files others deleted with all their rows.
+    pub(super) async fn deleted(&self, paths: &[String]) -> Result<HashSet<String>> {
+        let found = self.removed(paths, DELETE_DATA).await?;
+        let table = self.base.table;
+        let found: HashSet<_> =
+            found.iter().map(|entry| one_spelling(table, &entry.data_file.file_path)).collect();
+        Ok(paths.iter().filter(|path| found.contains(&one_spelling(table, path))).cloned().collect())
+    }
+
+    /// The entries of these data files that commits of these operations removed.
+    async fn removed(&self, paths: &[String], operations: &[&str]) -> Result<Vec<ManifestEntry>> {
+        let table = self.base.table;
+        let paths: HashSet<String> = paths.iter().map(|path| one_spelling(table, path)).collect();
         let added = self.manifests(operations, ManifestContent::Data).await?;
         let mut found = self.entries(&added, ManifestStatus::Deleted, None).await?;
-        found.retain(|entry| paths.contains(entry.data_file.file_path.as_str()));
-        no_entries(&found, "others removed data files that this change refers to")
+        found.retain(|entry| paths.contains(&one_spelling(table, &entry.data_file.file_path)));
+        Ok(found)
     }
 
     /// The sequence number of the snapshot that it starts from.

@@ -107,8 +107,11 @@ async fn deletes_of_rewritten_files_are_conflicts() {
     assert!(conflicts(&catalog, &table, delta(equality("d", Some(1))), rewrite()).await);
     assert!(!conflicts(&catalog, &table, delta(equality("d", Some(1))), keeps_age()).await);
     assert!(!conflicts(&catalog, &table, delta(equality("d", Some(2))), rewrite()).await);
-    let of_b = ContentFile { referenced_data_file: Some(b().file_path), ..positions("d", Some(1)) };
-    assert!(!conflicts(&catalog, &table, delta(of_b), rewrite()).await, "of another file");
+    let new = file("new", Some(1), 1);
+    let of_new = ContentFile { referenced_data_file: Some(new.file_path.clone()), ..positions("d", Some(1)) };
+    let of_new = RowDelta::new().add_rows([new]).add_deletes([of_new]);
+    let of_new = vec![table.transaction().apply(of_new)];
+    assert!(!conflicts(&catalog, &table, of_new, rewrite()).await, "of another file");
 
     let by_file = || Overwrite::new().remove_files([a()]).validate_from_snapshot(id);
     let by_file = || by_file().validate_no_conflicting_deletes();
@@ -176,6 +179,68 @@ async fn files_that_deletes_refer_to_must_be_there() {
     assert!(!conflicts(&catalog, &table, run(other), delta().validate_deleted_files()).await);
     let contradicts = delta().remove_rows([a()]);
     assert!(conflicts(&catalog, &table, vec![], contradicts).await);
+}
+
+#[tokio::test]
+async fn deletes_of_a_data_file_need_it() {
+    for version in [2, 3] {
+        let (catalog, table, id) = start(version).await;
+        let of = |data: ContentFile| match version {
+            3 => vector("mine", &data, 4),
+            _ => ContentFile {
+                referenced_data_file: Some(data.file_path),
+                partition: data.partition,
+                ..positions("mine", None)
+            },
+        };
+        let delta = || RowDelta::new().add_deletes([of(a())]).validate_from_snapshot(id);
+        let alone = |action: Transaction| vec![action];
+        assert!(!conflicts(&catalog, &table, vec![], delta()).await);
+        let compact = RewriteFiles::new().remove_data([a()]).add_data([file("c", Some(1), 5)]);
+        let compact = table.transaction().apply(compact.validate_from_snapshot(id));
+        assert!(conflicts(&catalog, &table, alone(compact), delta()).await);
+        let replace = Overwrite::new().remove_files([a()]).add_files([file("c", Some(1), 5)]);
+        assert!(conflicts(&catalog, &table, alone(table.transaction().apply(replace)), delta()).await);
+        let delete = || alone(table.transaction().apply(DeleteFiles::new().files(&[a()])));
+        assert!(!conflicts(&catalog, &table, delete(), delta()).await, "the rows are gone");
+        assert!(conflicts(&catalog, &table, delete(), delta().validate_deleted_files()).await);
+        // Never there; there, but in another partition, where the deletes would not apply.
+        let never = RowDelta::new().add_deletes([of(file("z", Some(1), 5))]).validate_from_snapshot(id);
+        assert!(conflicts(&catalog, &table, vec![], never).await);
+        let elsewhere = ContentFile { partition: b().partition, ..of(a()) };
+        let elsewhere = RowDelta::new().add_deletes([elsewhere]).validate_from_snapshot(id);
+        assert!(conflicts(&catalog, &table, vec![], elsewhere).await);
+        // Spelled in another way, or added with them.
+        let path = Some("memory:/data/a".to_owned());
+        let spelled = ContentFile { referenced_data_file: path, ..of(a()) };
+        assert!(!conflicts(&catalog, &table, vec![], RowDelta::new().add_deletes([spelled])).await);
+        let new = file("new", Some(1), 5);
+        let both = RowDelta::new().add_rows([new.clone()]).add_deletes([of(new)]);
+        assert!(!conflicts(&catalog, &table, vec![], both).await);
+    }
+}
+
+#[tokio::test]
+async fn a_path_is_the_same_however_it_is_spelled() {
+    let (catalog, table, id) = start(3).await;
+    let other = |data: ContentFile| {
+        let path = data.file_path.replace("memory:///", "memory:/");
+        ContentFile { referenced_data_file: Some(path), ..vector("v", &data, 4) }
+    };
+    let removed = RowDelta::new().remove_rows([a()]).add_deletes([other(a())]);
+    assert!(conflicts(&catalog, &table, vec![], removed).await);
+    let compact = RewriteFiles::new().remove_data([a()]).add_data([file("c", Some(1), 5)]);
+    let compact = vec![table.transaction().apply(compact.validate_from_snapshot(id))];
+    let requires = RowDelta::new().add_rows([file("d", Some(1), 1)]).validate_from_snapshot(id);
+    let requires = requires.validate_data_files_exist(["memory:/data/a"]);
+    assert!(conflicts(&catalog, &table, compact, requires).await);
+    // A vector goes with its data.
+    let delta = RowDelta::new().add_deletes([other(a()), vector("w", &b(), 4)]);
+    let table = table.transaction().apply(delta).commit(&catalog).await.unwrap();
+    assert_eq!(live(&table, ManifestContent::Deletes).await, names(["v", "w"]));
+    let delete = DeleteFiles::new().files(&[a()]);
+    let table = table.transaction().apply(delete).commit(&catalog).await.unwrap();
+    assert_eq!(live(&table, ManifestContent::Deletes).await, names(["w"]));
 }
 
 #[tokio::test]

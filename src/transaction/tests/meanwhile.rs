@@ -34,3 +34,18 @@ async fn an_append_does_not_bring_back_a_spec_that_was_removed() {
     assert_ne!(refused.kind(), ErrorKind::CommitConflict, "{refused}");
     assert!(catalog.load(&ident("t")).unwrap().metadata().current_snapshot().is_none());
 }
+
+#[tokio::test]
+async fn a_spec_that_main_uses_again_meanwhile_is_kept() {
+    let (catalog, table) = TestCatalog::with_table(2, &[]).await;
+    let unpartition = UpdateSpec::new().remove_field("p");
+    let table = table.transaction().apply(unpartition).commit(&catalog).await.unwrap();
+    let stale = table.clone();
+    let append = Append::fast().files([file("a", Some(1), 1)]);
+    table.transaction().apply(append).commit(&catalog).await.unwrap();
+    let clean = ExpireSnapshots::new().clean_expired_metadata(true);
+    stale.transaction().apply(clean).commit(&catalog).await.unwrap();
+    let now = catalog.load(&ident("t")).unwrap();
+    assert!(now.metadata().partition_specs.contains_key(&SpecId(0)));
+    assert_eq!(live(&now, ManifestContent::Data).await, names(["a"]));
+}
