@@ -85,10 +85,19 @@ async fn reachable(table: &Table) -> BTreeSet<String> {
     found
 }
 
+/// Which files of a table are checked to be all needed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Checked {
+    All,
+    /// The server writes the metadata files, and leaves behind what it does not need.
+    AllButMetadata,
+    /// The directory can't be listed.
+    None,
+}
+
 /// Sixteen writers append twenty-five times each. The first time all but one of them must give up,
-/// and they try again later. `shows_files`: nothing else writes to the table's directory, and it can
-/// be listed.
-pub(crate) async fn sixteen_writers(catalog: Arc<dyn Catalog>, shows_files: bool) {
+/// and they try again later.
+pub(crate) async fn sixteen_writers(catalog: Arc<dyn Catalog>, checked: Checked) {
     let namespace = Namespace::new([format!("w_{}", Uuid::new_v4().simple())]).unwrap();
     catalog.create_namespace(&namespace, BTreeMap::new()).await.unwrap();
     let ident = TableIdent::new(namespace, "t").unwrap();
@@ -155,16 +164,20 @@ pub(crate) async fn sixteen_writers(catalog: Arc<dyn Catalog>, shows_files: bool
         batches[0].columns().iter().map(|column| column.as_primitive::<Int64Type>().value(0)).collect();
     assert_eq!(row, [WRITERS * COMMITS, WRITERS * COMMITS, 0, WRITERS * COMMITS - 1]);
 
-    if shows_files {
-        let directory = table.resolve(&table.metadata().location).unwrap();
-        let listed: Vec<_> = table.storage().list_files(&directory).unwrap().try_collect().await.unwrap();
-        let files: BTreeSet<String> = listed
-            .into_iter()
-            .map(|(location, _)| location.to_string())
-            .filter(|location| !location.ends_with("/version-hint.text"))
-            .collect();
-        assert_eq!(files, reachable(&table).await);
+    if checked == Checked::None {
+        return;
     }
+    let directory = table.resolve(&table.metadata().location).unwrap();
+    let listed: Vec<_> = table.storage().list_files(&directory).unwrap().try_collect().await.unwrap();
+    let is_checked = |file: &String| {
+        !file.ends_with("/version-hint.text")
+            && !(checked == Checked::AllButMetadata && file.ends_with(".metadata.json"))
+    };
+    let listed = listed.into_iter().map(|(location, _)| location.to_string());
+    let files: BTreeSet<String> = listed.filter(is_checked).collect();
+    assert!(files.len() > usize::try_from(WRITERS * COMMITS).unwrap());
+    let needed: BTreeSet<String> = reachable(&table).await.into_iter().filter(is_checked).collect();
+    assert_eq!(files, needed);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -172,7 +185,7 @@ async fn on_a_filesystem() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().display().to_string();
     let catalog = FilesystemCatalog::new("fs", &root, OpenOptions::new()).unwrap();
-    sixteen_writers(Arc::new(catalog), true).await;
+    sixteen_writers(Arc::new(catalog), Checked::All).await;
 }
 
 #[cfg(feature = "catalog-sql")]
@@ -185,7 +198,7 @@ async fn on_sqlite() {
         ("warehouse".to_owned(), format!("{root}/wh")),
     ];
     let catalog = super::SqlCatalog::connect("c", properties.into()).await.unwrap();
-    sixteen_writers(Arc::new(catalog), true).await;
+    sixteen_writers(Arc::new(catalog), Checked::All).await;
 }
 
 #[cfg(feature = "catalog-rest")]
@@ -194,7 +207,7 @@ async fn on_a_rest_server() {
     let server = super::rest_server::Server::start(Default::default()).await;
     let properties = [("uri".to_owned(), server.uri.clone())].into();
     let catalog = super::RestCatalog::connect("rest", properties).await.unwrap();
-    sixteen_writers(Arc::new(catalog), true).await;
+    sixteen_writers(Arc::new(catalog), Checked::All).await;
 }
 
 /// In the database that an environment variable names.
@@ -205,7 +218,7 @@ async fn on_server(variable: &str) {
     let warehouse = dir.path().display().to_string();
     let properties = [("uri".to_owned(), uri), ("warehouse".to_owned(), warehouse)];
     let catalog = super::SqlCatalog::connect("icefloe_test", properties.into()).await.unwrap();
-    sixteen_writers(Arc::new(catalog), true).await;
+    sixteen_writers(Arc::new(catalog), Checked::All).await;
 }
 
 #[cfg(feature = "catalog-sql")]

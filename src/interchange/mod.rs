@@ -18,6 +18,7 @@ mod java;
 mod pyiceberg;
 mod rows;
 mod spark;
+mod spark_made;
 mod tables;
 mod write;
 

@@ -34,14 +34,14 @@ const CHANGED: &[&str] = &[
 const EVOLVED: &[&str] = &["evolved", "deletes", "upgraded"];
 
 /// One run of Spark: its statements, and where the results of its queries will be.
-struct Script<'a> {
+pub(super) struct Script<'a> {
     warehouse: &'a Path,
     results: PathBuf,
     statements: Vec<String>,
 }
 
 impl<'a> Script<'a> {
-    fn new(dir: &'a Path, run: &str) -> Self {
+    pub(super) fn new(dir: &'a Path, run: &str) -> Self {
         let settings = [
             "spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS",
             "spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED",
@@ -53,7 +53,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    fn say(&mut self, statement: impl Into<String>) {
+    pub(super) fn say(&mut self, statement: impl Into<String>) {
         self.statements.push(statement.into());
     }
 
@@ -62,21 +62,21 @@ impl<'a> Script<'a> {
     }
 
     /// Keeps the rows of a query.
-    fn keep(&mut self, sample: &Sample, what: &str, query: &str) {
+    pub(super) fn keep(&mut self, sample: &Sample, what: &str, query: &str) {
         let directory = self.directory(sample, what);
         self.say(format!("INSERT OVERWRITE DIRECTORY '{}' USING parquet {query}", directory.display()));
     }
 
-    fn run(&self, program: &str) {
+    pub(super) fn run(&self, program: &str) {
         run(Command::new(program).arg(self.warehouse).args(&self.statements));
     }
 
-    async fn rows(&self, sample: &Sample, what: &str) -> Rows {
+    pub(super) async fn rows(&self, sample: &Sample, what: &str) -> Rows {
         Rows::of_parquet(&self.directory(sample, what)).await
     }
 }
 
-fn name(sample: &Sample) -> String {
+pub(super) fn name(sample: &Sample) -> String {
     format!("ice.{}", sample.table)
 }
 
@@ -88,7 +88,7 @@ fn columns(table: &Table, id: &str) -> String {
     columns.collect::<Vec<_>>().join(", ")
 }
 
-const LINEAGE: &str = "SELECT id, _row_id, _last_updated_sequence_number FROM";
+pub(super) const LINEAGE: &str = "SELECT id, _row_id, _last_updated_sequence_number FROM";
 const PLACES: &str = "SELECT id, _file, _pos, _spec_id FROM";
 
 /// Branches and tags but `main`, and one whose schema has a partition column of a narrower type than
@@ -129,7 +129,7 @@ fn first_script<'a>(dir: &'a Path, tables: &[(Sample, Table)]) -> Script<'a> {
 }
 
 /// Deletes, updates and merges rows of ours and of Spark's own.
-fn change_rows(script: &mut Script<'_>, t: &str, version: u8) {
+pub(super) fn change_rows(script: &mut Script<'_>, t: &str, version: u8) {
     let modes = if version >= 2 { &["merge-on-read", "copy-on-write"][..] } else { &["copy-on-write"] };
     for (i, mode) in modes.iter().enumerate() {
         let properties = ["delete", "update", "merge"].map(|what| format!("'write.{what}.mode'='{mode}'"));
@@ -238,7 +238,7 @@ fn in_directory(mut row: Json, location: &str) -> Json {
 }
 
 /// The totals of the current snapshot are what its files add up to.
-async fn check_totals(table: &Table, found: &mut Differences) {
+pub(super) async fn check_totals(table: &Table, found: &mut Differences) {
     let Some(snapshot) = table.metadata().current_snapshot() else { return };
     let mut totals: BTreeMap<&str, i64> = [
         "total-records",

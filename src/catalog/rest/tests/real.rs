@@ -54,6 +54,7 @@ macro_rules! cases {
     (@ $name:ident, $variable:literal, $($case:ident),+) => {
         mod $name {
             use super::*;
+            use crate::catalog::writers_tests::{self, Checked};
 
             $(
                 #[tokio::test]
@@ -66,8 +67,13 @@ macro_rules! cases {
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn sixteen_writers() {
-                if let Some((catalog, _)) = connect_as($variable, "sixteen_writers").await {
-                    crate::catalog::writers_tests::sixteen_writers(Arc::new(catalog), false).await;
+                if let Some((catalog, can)) = connect_as($variable, "sixteen_writers").await {
+                    let checked = match (can.show_files, can.clean_up) {
+                        (false, _) => Checked::None,
+                        (true, false) => Checked::AllButMetadata,
+                        (true, true) => Checked::All,
+                    };
+                    writers_tests::sixteen_writers(Arc::new(catalog), checked).await;
                 }
             }
         }
