@@ -4,6 +4,7 @@ mod adapter;
 mod anti_join;
 mod deletes;
 mod field_ids;
+mod file_order;
 mod files;
 mod filters;
 mod formats;

@@ -3,18 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema as ArrowSchema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::ScalarValue;
 use datafusion::common::config::TableParquetOptions;
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::physical_plan::{FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchemaBuilder;
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
 use object_store::ObjectMeta;
@@ -25,8 +22,7 @@ use crate::error::{Error, Result};
 use crate::expr::Predicate;
 use crate::plan::{PlanCounters, ScanPlan};
 use crate::spec::{
-    FieldId, FileScanTask, NameMapping, NestedField, NullOrder, PrimitiveType, Schema, SnapshotId,
-    SortDirection, SortOrderId, StructType, Transform, Type,
+    FieldId, FileScanTask, NameMapping, NestedField, Schema, SnapshotId, StructType, Transform, Type,
 };
 use crate::table::Table;
 
@@ -34,6 +30,7 @@ use super::adapter::FileConstants;
 use super::anti_join::{LargeKeys, scope};
 use super::deletes::DeleteLoader;
 use super::field_ids::FieldResolution;
+use super::file_order::{divided, file_groups, ordering};
 use super::metadata_columns::{
     FILE, METADATA_COLUMNS, PARTITION, POS, ROW_ID, SPEC_ID, lineage_fields, metadata_field, partition_value,
     unified_partition_type,
@@ -127,7 +124,7 @@ pub(super) fn scan_files(
 
     let target_partitions = session.config().target_partitions().max(1);
     let eager = tasks.len().saturating_mul(layout.file_schema.fields().len()) <= EAGER_STATISTICS;
-    let ordering = layout.ordering(request.table, &tasks);
+    let ordering = ordering(&layout.schema, request.table, &tasks);
     let mut files = Vec::with_capacity(tasks.len());
     for task in tasks {
         files.push(layout.file(request.table, task, eager.then_some(columns.as_slice()))?);
@@ -166,12 +163,9 @@ pub(super) fn scan_files(
     );
 
     let groups = file_groups(files, target_partitions);
-    // As in `IcebergSource::repartitioned`: partitions in order must not take files from each other.
     let in_order = ordering.is_some() && groups.len() > 1;
-    let own = in_order.then(|| Partitioning::UnknownPartitioning(groups.len()));
     let mut config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
         .with_file_groups(groups)
-        .with_output_partitioning(own)
         .with_statistics(statistics)
         .with_limit(request.limit)
         .with_projection_indices(Some(layout.projection.clone()))
@@ -179,7 +173,11 @@ pub(super) fn scan_files(
     if let Some(ordering) = ordering {
         config = config.with_output_ordering(vec![ordering]);
     }
-    Ok(DataSourceExec::from_data_source(config.build()))
+    let mut config = config.build();
+    if in_order {
+        config = divided(config, target_partitions, session)?;
+    }
+    Ok(DataSourceExec::from_data_source(config))
 }
 
 /// Where each column of the scan comes from.
@@ -329,49 +327,6 @@ impl Layout {
         }
         Ok(values)
     }
-
-    /// The order of every file's rows, if they all were written with the same sort order and
-    /// Arrow compares its columns as Iceberg does.
-    fn ordering(&self, table: &Table, tasks: &[FileScanTask]) -> Option<LexOrdering> {
-        let id = tasks.first()?.data_file.sort_order_id.filter(|id| *id != SortOrderId(0))?;
-        if tasks.iter().any(|t| t.data_file.sort_order_id != Some(id)) {
-            return None;
-        }
-        let order = table.metadata().sort_orders.get(&id)?;
-        let mut keys = Vec::new();
-        for key in &order.fields {
-            let [source] = key.source_ids.as_slice() else { break };
-            let Some(index) = self.schema.fields().iter().position(|f| f.id == *source) else { break };
-            let comparable = match &self.schema.fields()[index].field_type {
-                Type::Primitive(p) => !matches!(
-                    p,
-                    PrimitiveType::Float
-                        | PrimitiveType::Double
-                        | PrimitiveType::Uuid
-                        | PrimitiveType::Unknown
-                        | PrimitiveType::Geometry { .. }
-                        | PrimitiveType::Geography { .. }
-                ),
-                _ => false,
-            };
-            if key.transform != Transform::Identity || !comparable {
-                break;
-            }
-            // DataFusion orders files by their bounds, which say nothing of nulls.
-            let column = &self.schema.fields()[index];
-            let no_nulls = |t: &FileScanTask| t.data_file.metrics.null_value_count(column.id) == Some(0);
-            if !column.required && !tasks.iter().all(no_nulls) {
-                break;
-            }
-            let options = SortOptions {
-                descending: key.direction == SortDirection::Descending,
-                nulls_first: key.null_order == NullOrder::First,
-            };
-            let column = Column::new(&self.schema.fields()[index].name, index);
-            keys.push(PhysicalSortExpr::new(Arc::new(column), options));
-        }
-        LexOrdering::new(keys)
-    }
 }
 
 /// Enough files for the limit; only asked for where every row of a file counts.
@@ -388,25 +343,6 @@ fn within_limit(mut tasks: Vec<FileScanTask>, limit: Option<usize>) -> Vec<FileS
         tasks.truncate(last + 1);
     }
     tasks
-}
-
-/// Runs of files, in order, of about the same number of bytes.
-fn file_groups(files: Vec<PartitionedFile>, target_partitions: usize) -> Vec<FileGroup> {
-    let total: u64 = files.iter().map(|f| f.object_meta.size).sum();
-    let share = total.div_ceil(target_partitions as u64).max(1);
-    let mut groups: Vec<Vec<PartitionedFile>> = vec![Vec::new()];
-    let mut filled = 0u64;
-    for file in files {
-        if filled >= share && groups.len() < target_partitions {
-            groups.push(Vec::new());
-            filled = 0;
-        }
-        filled += file.object_meta.size;
-        if let Some(group) = groups.last_mut() {
-            group.push(file);
-        }
-    }
-    groups.into_iter().map(FileGroup::new).collect()
 }
 
 fn describe(

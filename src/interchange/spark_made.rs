@@ -63,7 +63,7 @@ async fn change(catalog: &dyn Catalog, table: Table) -> Table {
 fn change_again(script: &mut Script<'_>, sample: &Sample, version: u8) {
     let t = name(sample);
     script.keep(sample, "changed", &format!("SELECT * FROM {t}"));
-    script.keep(sample, "tagged", &format!("SELECT * FROM {t} VERSION AS OF 'ours'"));
+    script.keep(sample, "tagged", &format!("SELECT id, s FROM {t} VERSION AS OF 'ours'"));
     if version >= 3 {
         script.keep(sample, "lineage", &format!("{LINEAGE} {t}"));
     }
@@ -121,20 +121,21 @@ async fn we_change_what_spark_made() {
         let table = change(catalog.as_ref(), table).await;
         check_totals(&table, &mut found).await;
         change_again(&mut second, sample, *version);
-        ours.push(table);
+        // Spark's expiry removes the files of this state.
+        let tagged = Rows::of_query(&table, "SELECT id, s FROM t VERSION AS OF 'ours'").await;
+        let lineage = match version {
+            3 => Rows::of_query(&table, &format!("{LINEAGE} t")).await,
+            _ => Rows(Vec::new()),
+        };
+        ours.push((Rows::of_table(&table).await, tagged, lineage));
     }
     second.run(&program);
-    for ((sample, version), table) in samples.iter().zip(ours) {
+    for ((sample, version), (rows, tagged, lineage)) in samples.iter().zip(&ours) {
         let place = |what: &str| format!("{} {what}", sample.table);
-        let theirs = second.rows(sample, "changed").await;
-        found.rows(place("changed"), &Rows::of_table(&table).await, &theirs);
-        // The files that the tag needs are still there, as Spark has read them; here they are gone.
-        let tagged = Rows::of_query(&table, "SELECT id FROM t").await;
-        let theirs = second.rows(sample, "tagged").await;
-        found.same(place("tagged rows"), tagged.0.len(), theirs.0.len());
+        found.rows(place("changed"), rows, &second.rows(sample, "changed").await);
+        found.rows(place("tagged"), tagged, &second.rows(sample, "tagged").await);
         if *version >= 3 {
-            let lineage = Rows::of_query(&table, &format!("{LINEAGE} t")).await;
-            found.rows(place("lineage"), &lineage, &second.rows(sample, "lineage").await);
+            found.rows(place("lineage"), lineage, &second.rows(sample, "lineage").await);
         }
         let table = catalog.load_table(&sample.table).await.unwrap();
         let theirs = second.rows(sample, "at_last").await;

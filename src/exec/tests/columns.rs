@@ -361,8 +361,7 @@ async fn partitions_that_are_in_order_share_no_files() {
         let sql = "SELECT id FROM t WHERE id % 2 = 0 ORDER BY id NULLS LAST LIMIT 300 OFFSET 100";
         let plan = context.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
         let text = displayable(plan.as_ref()).indent(false).to_string();
-        // Fewer groups of files than partitions are dealt out, and sorted again.
-        assert_eq!(text.contains("SortExec"), files == 3, "{text}");
+        assert!(!text.contains("SortExec"), "{text}");
         let mut node = Arc::clone(&plan);
         while let Some(child) = node.children().first().map(|child| Arc::clone(child)) {
             node = child;
