@@ -76,7 +76,10 @@ async fn compare_table(sample: &Sample, table: &Table, answers: &[Json], found: 
     }
     for kind in METADATA_TABLES {
         if let Some(theirs) = rows(kind.name()) {
-            let mut ours = Rows::of_metadata(table, *kind).await;
+            let (mut ours, mut theirs) = (Rows::of_metadata(table, *kind).await, theirs);
+            if *kind == K::Partitions {
+                (ours, theirs) = (of_known_specs(ours), of_known_specs(theirs));
+            }
             if *kind == K::AllManifests {
                 // Java has it since 1.11.
                 ours = ours.without(&["key_metadata"]);
@@ -100,6 +103,17 @@ async fn compare_table(sample: &Sample, table: &Table, answers: &[Json], found: 
     }
     let tasks = IcebergTable::try_new(table.clone()).unwrap().data_files(&[]).await.unwrap();
     found.same(place("checked files"), tasks.len(), rows("checked").map_or(0, |rows| rows.0.len()));
+}
+
+/// Java takes the spec of a partition from its last change; if that has expired, it says 0.
+fn of_known_specs(rows: Rows) -> Rows {
+    let known = rows.0.into_iter().map(|mut row| {
+        if row["last_updated_snapshot_id"].is_null() {
+            row["spec_id"] = Json::Null;
+        }
+        row
+    });
+    Rows::new(known.collect())
 }
 
 /// What Java writes of what it read is what we wrote.
