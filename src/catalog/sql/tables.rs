@@ -53,6 +53,7 @@ impl SchemaVersion {
 pub(super) struct Tables {
     catalog: String,
     version: SchemaVersion,
+    dialect: Dialect,
 }
 
 impl Tables {
@@ -93,7 +94,7 @@ impl Tables {
             }
             (false, _) => SchemaVersion::V0,
         };
-        Ok(Self { catalog: catalog.to_owned(), version })
+        Ok(Self { catalog: catalog.to_owned(), version, dialect: database.dialect() })
     }
 
     pub(super) fn check_views(&self) -> Result<()> {
@@ -197,10 +198,20 @@ impl Tables {
                        UNION SELECT namespace FROM iceberg_namespace_properties WHERE catalog_name = ?";
             return Statement::new(sql, &[&self.catalog, &self.catalog]);
         };
-        let sql = "SELECT table_namespace FROM iceberg_tables WHERE catalog_name = ? \
-                   AND (table_namespace = ? OR table_namespace LIKE ? ESCAPE '!') \
-                   UNION SELECT namespace FROM iceberg_namespace_properties WHERE catalog_name = ? \
-                   AND (namespace = ? OR namespace LIKE ? ESCAPE '!')";
+        // MariaDB looks for a pattern in an index as if the text after it began with none of the
+        // characters below the space or beyond the first 65536, and so misses some.
+        let whole = |column: &str| match self.dialect {
+            Dialect::MySql => format!("CONCAT({column}, '')"),
+            Dialect::Sqlite | Dialect::Postgres => column.to_owned(),
+        };
+        let sql = format!(
+            "SELECT table_namespace FROM iceberg_tables WHERE catalog_name = ? \
+             AND (table_namespace = ? OR {} LIKE ? ESCAPE '!') \
+             UNION SELECT namespace FROM iceberg_namespace_properties WHERE catalog_name = ? \
+             AND (namespace = ? OR {} LIKE ? ESCAPE '!')",
+            whole("table_namespace"),
+            whole("namespace"),
+        );
         let mut below = String::new();
         for c in namespace.chars() {
             if matches!(c, '!' | '%' | '_') {
