@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::database::{Database, Statement};
-use super::text_of;
 use super::uri::Dialect;
+use super::{not_a_commit, text_of};
 use crate::catalog::TableIdent;
 use crate::catalog::metastore::{EntryKind, Swap};
 use crate::error::{Error, Result};
@@ -88,7 +88,7 @@ impl Tables {
                 if let Err(e) = added
                     && !database.understands(PROBE_TYPE).await?
                 {
-                    return Err(e);
+                    return Err(not_a_commit(e));
                 }
                 SchemaVersion::V1
             }
@@ -262,7 +262,7 @@ async fn create(database: &Database, probe: &'static str, mut sql: String) -> Re
         // Somebody may have been faster.
         Err(e) => match database.understands(probe).await? {
             true => Ok(()),
-            false => Err(e),
+            false => Err(not_a_commit(e)),
         },
     }
 }
