@@ -157,7 +157,10 @@ public class Check {
     }
   }
 
-  /** The same row once more, by another id and with a column of Java's; and some metadata. */
+  /**
+   * Adds a row to a table without partitions: one that is there, with another id and a column of
+   * Java's. Then changes metadata, several at once too.
+   */
   static List<String> change(Table table) throws Exception {
     table.updateSchema().addColumn("by_java", Types.IntegerType.get()).commit();
     Record row = GenericRecord.create(table.schema());
@@ -171,7 +174,7 @@ public class Check {
     DataWriter<Record> writer =
         Parquet.writeData(file)
             .forTable(table)
-            .withSpec(PartitionSpec.unpartitioned())
+            .withSpec(table.spec())
             .createWriterFunc(GenericParquetWriter::create)
             .build();
     try (writer) {
@@ -182,7 +185,6 @@ public class Check {
     table.manageSnapshots().createTag("by_java", snapshot).createBranch("java", snapshot).commit();
     Transaction transaction = table.newTransaction();
     transaction.updateProperties().set("by", "java").commit();
-    transaction.newDelete().deleteFromRowFilter(Expressions.equal("by_java", 8)).commit();
     transaction.updateSpec().addField(Expressions.bucket("id", 4)).commit();
     transaction.replaceSortOrder().asc("id").commit();
     transaction.commitTransaction();
