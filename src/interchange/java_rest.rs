@@ -144,7 +144,10 @@ async fn spark_uses_our_views_and_makes_its_own() {
         format!("INSERT INTO {place}.t SELECT id + 100, n FROM {place}.t"),
         format!("DELETE FROM {place}.t WHERE id = 2"),
         format!("ALTER TABLE {place}.t ADD COLUMN more STRING"),
-        format!("CREATE TABLE {place}.made USING iceberg TBLPROPERTIES ('format-version' = '3') AS SELECT * FROM {place}.v"),
+        format!(
+            "CREATE TABLE {place}.made USING iceberg TBLPROPERTIES ('format-version' = '3') \
+             AS SELECT * FROM {place}.v"
+        ),
     ]));
     let seen: Vec<&str> =
         printed.lines().filter(|line| line.starts_with('[') && !line.contains("spark.sql")).collect();

@@ -183,10 +183,12 @@ public class Server {
       http.start();
       System.out.println(http.getAddress().getPort());
       while (System.in.read() >= 0) {}
-    } finally {
+      http.stop(1);
       try (Stream<Path> files = Files.walk(directory)) {
         files.sorted(Comparator.reverseOrder()).forEach(file -> file.toFile().delete());
       }
+    } finally {
+      // Whatever still runs.
       Runtime.getRuntime().halt(0);
     }
   }

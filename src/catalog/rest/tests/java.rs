@@ -3,7 +3,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use datafusion::prelude::SessionContext;
@@ -20,7 +20,7 @@ const CAN: Can = Can { slashes: false, need_parents: false, clean_up: false, ..C
 /// A catalog's properties: of the one without secrets, unless `more` says otherwise. `None`: there
 /// is no Java.
 pub(crate) fn properties(more: &[(&str, &str)]) -> Option<BTreeMap<String, String>> {
-    static SERVER: OnceLock<(String, ChildStdin)> = OnceLock::new();
+    static SERVER: OnceLock<(String, Child)> = OnceLock::new();
     let classes = crate::interchange::engine("ICEFLOE_TEST_JAVA")?;
     let (uri, _) = SERVER.get_or_init(|| start(&classes));
     let mut properties = map(more);
@@ -28,8 +28,8 @@ pub(crate) fn properties(more: &[(&str, &str)]) -> Option<BTreeMap<String, Strin
     Some(properties)
 }
 
-/// The server's address, and what it lives as long as.
-fn start(classes: &str) -> (String, ChildStdin) {
+/// The server, which stops when this process does: that is the end of its standard input.
+fn start(classes: &str) -> (String, Child) {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/catalog/rest/tests/Server.java");
     let mut server = Command::new("java")
         // It starts sooner so.
@@ -47,7 +47,7 @@ fn start(classes: &str) -> (String, ChildStdin) {
     let mut port = String::new();
     BufReader::new(server.stdout.take().unwrap()).read_line(&mut port).unwrap();
     let port: u16 = port.trim().parse().expect("the server did not start");
-    (format!("http://127.0.0.1:{port}"), server.stdin.take().unwrap())
+    (format!("http://127.0.0.1:{port}"), server)
 }
 
 async fn connect_to(more: &[(&str, &str)]) -> Option<RestCatalog> {
