@@ -75,6 +75,14 @@ fn types_and_defaults_need_their_version() {
         assert!(apply(&table(3), &[with_default(initial, write)], CREATED).is_ok());
     }
     refuses(&table(3), with_default(Some(Value::Long(1)), None), ErrorKind::DataInvalid, "not of type int");
+    for (of_type, value) in
+        [(P::Float, Value::Float(f32::NAN)), (P::Double, Value::Double(f64::NEG_INFINITY))]
+    {
+        let mut fields = columns();
+        let field = NestedField::optional(4, "d", of_type);
+        fields.push(NestedField { write_default: Some(value), ..field });
+        refuses(&table(3), add_schema(schema(0, fields)), ErrorKind::DataInvalid, "not a finite number");
+    }
     let mut fields = columns();
     fields.push(NestedField::required(4, "u", P::Unknown));
     refuses(&table(3), add_schema(schema(0, fields)), ErrorKind::DataInvalid, "can't be required");
