@@ -92,7 +92,12 @@ async fn commit_together(transactions: Vec<Transaction>, catalog: &dyn Catalog) 
 async fn try_until_done(parts: &mut [Part], catalog: &dyn Catalog, attempts: &mut u32) -> Result<Vec<Table>> {
     let Some(first) = parts.first() else { return Ok(Vec::new()) };
     let properties = TableProperties::new(&first.base.metadata().properties);
-    let mut retry = Retry::new(properties.commit_retry()?);
+    let policy = properties.commit_retry().or_else(|error| {
+        // It must be possible to repair.
+        tracing::warn!(%error, "commits are tried again as if the table did not say how");
+        TableProperties::new(&Default::default()).commit_retry()
+    });
+    let mut retry = Retry::new(policy?);
     let mut was_just_read = false;
     loop {
         *attempts += 1;

@@ -20,6 +20,9 @@ pub(super) struct Config {
 
 impl Config {
     pub(super) fn read(json: &Json) -> Result<Self> {
+        if !json.is_object() {
+            return Err(Error::invalid("the server's configuration is no JSON object"));
+        }
         let endpoints = match json.get("endpoints") {
             None | Some(Json::Null) => None,
             Some(Json::Array(names)) => {
@@ -71,6 +74,9 @@ mod tests {
         let none = Properties::default();
         let config = Config::read(&json!({})).unwrap();
         assert!(config.defaults.is_empty() && !config.idempotent);
+        for no_object in ["null", "[]", "1"] {
+            assert!(Config::read(&serde_json::from_str(no_object).unwrap()).is_err());
+        }
         assert!(config.endpoints(&none).unwrap().offers(Endpoint::LoadTable));
         let config = Config::read(&json!({
             "defaults": {"a": "1", "n": 2, "gone": null}, "overrides": {"prefix": "p"},

@@ -80,10 +80,7 @@ pub(super) fn check_properties(
     order: &SortOrder,
 ) -> Result<()> {
     let typed = TableProperties::new(properties);
-    typed.commit_retry()?;
-    typed.commit_status_checks()?;
-    typed.metadata_previous_versions_max()?;
-    typed.metadata_gzip()?;
+    typed.check_commits()?;
     typed.metrics_config(schema, order)?;
     typed.check_metrics_columns(schema)
 }

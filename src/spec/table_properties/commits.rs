@@ -44,6 +44,18 @@ impl TableProperties<'_> {
         })
     }
 
+    /// Looks at all that a commit goes by: a wrong value would fail every later commit.
+    pub fn check_commits(&self) -> Result<()> {
+        self.commit_retry()?;
+        self.commit_status_checks()?;
+        self.manifest_target_size()?;
+        self.manifest_min_merge_count()?;
+        self.manifest_merge_enabled()?;
+        self.metadata_previous_versions_max()?;
+        self.metadata_delete_after_commit()?;
+        self.metadata_gzip().map(drop)
+    }
+
     /// `commit.manifest.target-size-bytes`: how large manifests are merged to (8 MiB).
     pub fn manifest_target_size(&self) -> Result<u64> {
         self.positive("commit.manifest.target-size-bytes", 8 << 20)

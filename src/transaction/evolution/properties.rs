@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::columns::Columns;
 use super::schema::COLUMN_PREFIXES;
 use crate::error::{Error, Result, ResultExt};
-use crate::spec::{TableMetadata, TableUpdate};
+use crate::spec::{TableMetadata, TableProperties, TableUpdate};
 use crate::storage::Location;
 use crate::table::Table;
 use crate::transaction::Action;
@@ -73,6 +73,7 @@ impl UpdateProperties {
                 columns.get(column).context(|| format!("property `{key}`"))?;
             }
         }
+        TableProperties::new(&self.set).check_commits()?;
         let mut updates = Vec::new();
         let mut set = self.set.clone();
         if let Some(version) = set.remove(FORMAT_VERSION) {
@@ -208,6 +209,16 @@ mod tests {
         assert!(fails(new().set("format-version", "9")).contains("at most"));
         assert!(fails(new().set("format-version", "x")).contains("`x` is no format version"));
         assert!(fails(new().set("write.metadata.metrics.column.nope", "full")).contains("no column `nope`"));
+        for (name, value) in [
+            ("commit.retry.num-retries", "x"),
+            ("commit.status-check.min-wait-ms", "-1"),
+            ("commit.manifest.target-size-bytes", "0"),
+            ("commit.manifest-merge.enabled", "perhaps"),
+            ("write.metadata.previous-versions-max", "many"),
+            ("write.metadata.compression-codec", "lzo"),
+        ] {
+            assert!(fails(new().set(name, value)).contains(name), "{name}");
+        }
         let column = new().set("write.metadata.metrics.column.point.x", "full");
         assert_eq!(column.updates_of(&table(2)).unwrap().len(), 1);
     }

@@ -327,6 +327,9 @@ impl<'a> Changes<'a> {
         if let Some(old) = self.existing(new_name)
             && old.transform == Transform::Void
         {
+            if self.removes.contains(&old.field_id) {
+                return Err(Error::invalid(format!("`{new_name}` is removed in the same update")));
+            }
             self.renames.insert(old.field_id, format!("{}_{}", old.name, old.field_id));
         }
         if self.added(name).is_some() {

@@ -282,3 +282,16 @@ async fn concurrent_appends_all_land() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_wrong_retry_policy_can_be_repaired() {
+    let (catalog, _) = TestCatalog::with_table(2, &[]).await;
+    // As others may have set it.
+    let wrong = [("commit.retry.num-retries".to_owned(), "x".to_owned())];
+    let updates = vec![TableUpdate::SetProperties(wrong.into())];
+    catalog.swap(&[TableCommit { table: ident("t"), requirements: Vec::new(), updates }]).unwrap();
+    let table = catalog.load(&ident("t")).unwrap();
+    let repair = crate::transaction::UpdateProperties::new().set("commit.retry.num-retries", "2");
+    let table = table.transaction().apply(repair).commit(&catalog).await.unwrap();
+    assert_eq!(table.metadata().properties["commit.retry.num-retries"], "2");
+}

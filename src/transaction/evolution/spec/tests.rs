@@ -72,6 +72,9 @@ fn version_1_keeps_removed_fields_as_void() {
     let all =
         [("id_bucket_16_1000", "void", 1000), ("id_bucket_16", "day", 1001), ("ts_month", "month", 1002)];
     assert_eq!(fields(&renamed), expected(&all));
+    // One that is removed for good has no name to give.
+    let both = update().remove_field("id_bucket_16").rename_field("ts_day", "id_bucket_16");
+    assert!(both.updates_of(&base).is_err());
     let replaced =
         after(&table(1), update().remove_field("ts_day").add_named_field("ts_day", "ts", Transform::Month));
     let all =
