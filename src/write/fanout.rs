@@ -153,17 +153,28 @@ impl FanoutWriter {
         if self.open.len() < 2 {
             return Ok(());
         }
-        let mut total: usize = self.open.values().map(|p| p.writer.memory()).sum();
-        while total > self.limits.memory {
-            let Some(largest) = self.open.values_mut().max_by_key(|p| p.writer.memory()) else { break };
-            let memory = largest.writer.memory();
-            if memory == 0 {
-                break;
-            }
-            largest.writer.flush().await?;
-            total -= memory;
-        }
+        while self.memory() > self.limits.memory && self.flush_largest().await? {}
         Ok(())
+    }
+
+    /// How many bytes of unfinished row groups are in memory.
+    pub(super) fn memory(&self) -> usize {
+        self.open.values().map(|p| p.writer.memory()).sum()
+    }
+
+    /// Ends the largest row group; whether there was one.
+    ///
+    /// # Errors
+    /// `Io` if it can't be written.
+    pub(super) async fn flush_largest(&mut self) -> Result<bool> {
+        let largest = self.open.values_mut().max_by_key(|p| p.writer.memory());
+        let Some(largest) = largest.filter(|p| p.writer.memory() > 0) else { return Ok(false) };
+        largest.writer.flush().await?;
+        Ok(true)
+    }
+
+    pub(super) fn format(&self) -> &ParquetFormat {
+        &self.format
     }
 
     /// Ends all files.

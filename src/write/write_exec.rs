@@ -1,0 +1,208 @@
+//! Writes the rows of each partition of a plan to data files.
+
+use std::fmt::{self, Formatter};
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result as DfResult;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{
+    Distribution, EquivalenceProperties, OrderingRequirements, Partitioning, PhysicalExpr,
+};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements,
+    PlanProperties, ReplaceChildrenOptions,
+};
+use futures::StreamExt;
+use uuid::Uuid;
+
+use super::data_files::{DataFileWriter, WriteOptions};
+use super::insert::Rows;
+use super::records;
+use crate::table::Table;
+
+/// Writes rows to data files, which nobody sees yet: a row out says which they are.
+#[derive(Debug, Clone)]
+pub(super) struct IcebergWriteExec {
+    input: Arc<dyn ExecutionPlan>,
+    table: Table,
+    /// How the rows are dealt out and sorted.
+    rows: Rows,
+    /// A part of the names of all files.
+    operation: Uuid,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl IcebergWriteExec {
+    /// The input has the columns of the table.
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>, table: Table, rows: Rows) -> Self {
+        let properties = properties(&input);
+        let (operation, metrics) = (Uuid::new_v4(), ExecutionPlanMetricsSet::new());
+        Self { input, table, rows, operation, properties, metrics }
+    }
+
+    fn writer(&self, partition: usize) -> crate::Result<DataFileWriter> {
+        let options = WriteOptions {
+            partition,
+            operation: Some(self.operation),
+            sort_order_id: self.rows.sort_order_id,
+            // One partition follows the other.
+            max_open_files: if self.rows.order.is_some() {
+                1
+            } else {
+                WriteOptions::default().max_open_files
+            },
+            ..WriteOptions::default()
+        };
+        DataFileWriter::new(&self.table, options)
+    }
+}
+
+fn properties(input: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {
+    let partitions = input.properties().output_partitioning().partition_count();
+    Arc::new(PlanProperties::new(
+        EquivalenceProperties::new(records::schema()),
+        Partitioning::UnknownPartitioning(partitions),
+        EmissionType::Final,
+        Boundedness::Bounded,
+    ))
+}
+
+impl DisplayAs for IcebergWriteExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "IcebergWriteExec: table={}", self.table.name())
+    }
+}
+
+impl ExecutionPlan for IcebergWriteExec {
+    fn name(&self) -> &'static str {
+        "IcebergWriteExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        let distribution = match self.rows.keys.is_empty() {
+            true => Distribution::UnspecifiedDistribution,
+            false => Distribution::KeyPartitioned(self.rows.keys.clone()),
+        };
+        InputDistributionRequirements::new(vec![distribution])
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        vec![self.rows.order.clone().map(OrderingRequirements::from)]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DfResult<TreeNodeRecursion>,
+    ) -> DfResult<TreeNodeRecursion> {
+        let mut recursion = TreeNodeRecursion::Continue;
+        for key in &self.rows.keys {
+            recursion = recursion.visit_sibling(|| f(key))?;
+        }
+        Ok(recursion)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let input = children.swap_remove(0);
+        Ok(Arc::new(Self { properties: properties(&input), input, ..Self::clone(&self) }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
+        let spec_id = self.table.metadata().default_spec_id;
+        let consumer = MemoryConsumer::new(format!("IcebergWriteExec[{partition}]")).with_can_spill(true);
+        let mut writing = Writing {
+            writer: Some(self.writer(partition)?),
+            memory: consumer.register(context.memory_pool()),
+            rows: MetricBuilder::new(&self.metrics).counter("rows_written", partition),
+            files: MetricBuilder::new(&self.metrics).counter("files_written", partition),
+            bytes: MetricBuilder::new(&self.metrics).counter("bytes_written", partition),
+            elapsed: MetricBuilder::new(&self.metrics).elapsed_compute(partition),
+        };
+        let mut input = self.input.execute(partition, context)?;
+        let table = self.table.clone();
+        let written = async move {
+            while let Some(batch) = input.next().await {
+                writing.write(&batch?).await?;
+            }
+            let files = writing.close().await?;
+            Ok(records::encode(&table, spec_id, &files)?)
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(records::schema(), futures::stream::once(written))))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// A partition that is being written.
+struct Writing {
+    /// Until it is closed.
+    writer: Option<DataFileWriter>,
+    memory: MemoryReservation,
+    rows: Count,
+    files: Count,
+    bytes: Count,
+    elapsed: Time,
+}
+
+impl Writing {
+    async fn write(&mut self, batch: &arrow::array::RecordBatch) -> crate::Result<()> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let timer = self.elapsed.timer();
+        writer.write(batch).await?;
+        self.rows.add(batch.num_rows());
+        // What the pool does not have is written out.
+        while self.memory.try_resize(writer.memory()).is_err() {
+            if !writer.flush_largest().await? {
+                break;
+            }
+        }
+        timer.done();
+        Ok(())
+    }
+
+    async fn close(mut self) -> crate::Result<Vec<crate::spec::ContentFile>> {
+        let Some(writer) = self.writer.take() else { return Ok(Vec::new()) };
+        let timer = self.elapsed.timer();
+        let files = writer.close().await?;
+        timer.done();
+        self.files.add(files.len());
+        let bytes = files.iter().filter_map(|file| usize::try_from(file.file_size_in_bytes).ok());
+        bytes.for_each(|bytes| self.bytes.add(bytes));
+        Ok(files)
+    }
+}
+
+/// Rows that failed on the way, or nobody waits for any more: their files are of no use.
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if let (Some(writer), Ok(runtime)) = (self.writer.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(writer.abort());
+        }
+    }
+}
