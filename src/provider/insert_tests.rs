@@ -183,8 +183,7 @@ async fn files_are_sorted_as_the_table_says() {
             t.properties.insert("write.distribution-mode".to_owned(), mode.to_owned());
         })
         .await;
-        let sql =
-            "INSERT INTO ice.n.t SELECT v * 7919 % 10007, NULL AS s, NULL AS day FROM generate_series(1, 10000) AS g(v)";
+        let sql = "INSERT INTO ice.n.t SELECT v * 7919 % 10007, NULL AS s, NULL AS day FROM generate_series(1, 10000) AS g(v)";
         let plan = rig.rows(&format!("EXPLAIN {sql}")).await.unwrap().join("\n");
         assert!(plan.contains("SortExec") && plan.contains("IcebergCommitExec"), "{plan}");
         assert!(rig.load("t").await.metadata().snapshots.is_empty(), "EXPLAIN writes nothing");
@@ -238,8 +237,7 @@ async fn what_fails_leaves_nothing() {
     let e = rig.fails(sql).await;
     assert!(e.to_string().contains("`id`") && e.to_string().contains("t`"), "{e}");
     assert!(rig.rows("INSERT INTO ice.n.t (s) VALUES ('x')").await.is_err());
-    let sql =
-        "INSERT INTO ice.n.t SELECT 1 / (v - 199999), NULL AS s, NULL AS day FROM generate_series(1, 200000) AS g(v)";
+    let sql = "INSERT INTO ice.n.t SELECT 1 / (v - 199999), NULL AS s, NULL AS day FROM generate_series(1, 200000) AS g(v)";
     let error = rig.rows(sql).await.unwrap_err();
     assert!(error.to_string().contains("ivide"), "{error}");
     // Others change what the rows were written for: the commit is refused for good.

@@ -17,6 +17,7 @@ use datafusion::physical_plan::{
 };
 use futures::StreamExt;
 
+use super::execution::Execution;
 use super::fanout::remove_files;
 use super::insert::{InsertMode, InsertTarget};
 use super::records;
@@ -101,10 +102,11 @@ impl ExecutionPlan for IcebergCommitExec {
         if partition != 0 || self.input.properties().output_partitioning().partition_count() != 1 {
             return Err(DataFusionError::Internal("commits need all files in one partition".to_owned()));
         }
-        let input = self.input.execute(0, context)?;
+        let execution = Execution::new(&self.target.table);
+        let input = self.input.execute(0, execution.within(&context))?;
         let (target, mode) = (self.target.clone(), self.mode);
         let committed = async move {
-            let count = write_and_commit(input, &target, mode).await?;
+            let count = write_and_commit(input, &execution, &target, mode).await?;
             let column: ArrayRef = Arc::new(UInt64Array::from(vec![count]));
             Ok(RecordBatch::try_new(count_schema(), vec![column])?)
         };
@@ -113,24 +115,19 @@ impl ExecutionPlan for IcebergCommitExec {
 }
 
 async fn write_and_commit(
-    mut input: SendableRecordBatchStream,
+    input: SendableRecordBatchStream,
+    execution: &Execution,
     target: &InsertTarget,
     mode: InsertMode,
 ) -> DfResult<u64> {
-    let spec_id = target.table.metadata().default_spec_id;
-    let mut files: Vec<ContentFile> = Vec::new();
-    while let Some(batch) = input.next().await {
-        let found = batch.and_then(|batch| Ok(records::decode(&target.table, spec_id, &batch)?));
-        match found {
-            Ok(found) => files.extend(found),
-            Err(e) => {
-                // Whoever is still writing stops, and removes its own.
-                drop(input);
-                remove_files(&target.table, &files).await;
-                return Err(e);
-            }
+    let files = match gather(input, target).await {
+        Ok(files) => files,
+        Err(e) => {
+            execution.fail().await;
+            return Err(e);
         }
-    }
+    };
+    execution.hand_over();
     let rows = files.iter().filter_map(|file| u64::try_from(file.record_count).ok()).sum();
     match commit(target, mode, files.clone()).await {
         Ok(Some(table)) => target.committed(&table),
@@ -143,6 +140,16 @@ async fn write_and_commit(
         }
     }
     Ok(rows)
+}
+
+/// All files that are written. After an error, whoever is still writing has stopped, or will.
+async fn gather(mut input: SendableRecordBatchStream, target: &InsertTarget) -> DfResult<Vec<ContentFile>> {
+    let spec_id = target.table.metadata().default_spec_id;
+    let mut files = Vec::new();
+    while let Some(batch) = input.next().await {
+        files.extend(records::decode(&target.table, spec_id, &batch?)?);
+    }
+    Ok(files)
 }
 
 /// The table after the commit; `None` if there was nothing to commit.

@@ -131,7 +131,8 @@ impl WriteOptions {
 /// # }
 /// ```
 ///
-/// One that is dropped leaves the files behind that it wrote.
+/// One that is dropped removes the files that it wrote in the background, if there is a runtime;
+/// [`DataFileWriter::abort`] waits for that.
 pub struct DataFileWriter {
     files: FanoutWriter,
     sort_order_id: SortOrderId,

@@ -190,15 +190,34 @@ impl FanoutWriter {
                 return Err(e);
             }
         }
-        Ok(self.done)
+        Ok(std::mem::take(&mut self.done))
     }
 
     /// Removes everything that was written.
-    pub(super) async fn abort(self) {
-        for slot in self.open.into_values() {
-            slot.writer.abort().await;
+    pub(super) async fn abort(mut self) {
+        let (open, done) = (std::mem::take(&mut self.open), std::mem::take(&mut self.done));
+        remove(&self.table, open, done).await;
+    }
+}
+
+async fn remove(table: &Table, open: HashMap<PartitionValues, Partition>, done: Vec<ContentFile>) {
+    for slot in open.into_values() {
+        slot.writer.abort().await;
+    }
+    remove_files(table, &done).await;
+}
+
+/// Rows that failed on the way, or that nobody waits for any more: their files are of no use.
+impl Drop for FanoutWriter {
+    fn drop(&mut self) {
+        let (open, done) = (std::mem::take(&mut self.open), std::mem::take(&mut self.done));
+        if open.is_empty() && done.is_empty() {
+            return;
         }
-        remove_files(&self.table, &self.done).await;
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let table = self.table.clone();
+            runtime.spawn(async move { remove(&table, open, done).await });
+        }
     }
 }
 

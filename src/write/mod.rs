@@ -11,6 +11,7 @@ mod counts;
 mod data_files;
 mod deletion_vectors;
 mod equality_deletes;
+mod execution;
 mod fanout;
 mod insert;
 mod location;

@@ -3,8 +3,9 @@
 use std::fmt::{self, Formatter};
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::Result as DfResult;
+use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{
@@ -21,8 +22,11 @@ use futures::StreamExt;
 use uuid::Uuid;
 
 use super::data_files::{DataFileWriter, WriteOptions};
+use super::execution::{Execution, remove_later};
 use super::insert::Rows;
 use super::records;
+use crate::error::Result;
+use crate::spec::ContentFile;
 use crate::table::Table;
 
 /// Writes rows to data files, which nobody sees yet: a row out says which they are.
@@ -32,8 +36,6 @@ pub(super) struct IcebergWriteExec {
     table: Table,
     /// How the rows are dealt out and sorted.
     rows: Rows,
-    /// A part of the names of all files.
-    operation: Uuid,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -42,14 +44,13 @@ impl IcebergWriteExec {
     /// The input has the columns of the table.
     pub(super) fn new(input: Arc<dyn ExecutionPlan>, table: Table, rows: Rows) -> Self {
         let properties = properties(&input);
-        let (operation, metrics) = (Uuid::new_v4(), ExecutionPlanMetricsSet::new());
-        Self { input, table, rows, operation, properties, metrics }
+        Self { input, table, rows, properties, metrics: ExecutionPlanMetricsSet::new() }
     }
 
-    fn writer(&self, partition: usize) -> crate::Result<DataFileWriter> {
+    fn writer(&self, partition: usize, operation: Option<Uuid>) -> Result<DataFileWriter> {
         let options = WriteOptions {
             partition,
-            operation: Some(self.operation),
+            operation,
             sort_order_id: self.rows.sort_order_id,
             // One partition follows the other.
             max_open_files: if self.rows.order.is_some() {
@@ -134,8 +135,9 @@ impl ExecutionPlan for IcebergWriteExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
         let spec_id = self.table.metadata().default_spec_id;
         let consumer = MemoryConsumer::new(format!("IcebergWriteExec[{partition}]")).with_can_spill(true);
+        let execution = Execution::of(&context);
         let mut writing = Writing {
-            writer: Some(self.writer(partition)?),
+            writer: self.writer(partition, execution.as_ref().map(|e| e.operation))?,
             memory: consumer.register(context.memory_pool()),
             rows: MetricBuilder::new(&self.metrics).counter("rows_written", partition),
             files: MetricBuilder::new(&self.metrics).counter("files_written", partition),
@@ -149,6 +151,10 @@ impl ExecutionPlan for IcebergWriteExec {
                 writing.write(&batch?).await?;
             }
             let files = writing.close().await?;
+            if execution.is_some_and(|execution| !execution.wrote(&files)) {
+                remove_later(&table, files);
+                return Err(DataFusionError::Execution("the statement has failed elsewhere".to_owned()));
+            }
             Ok(records::encode(&table, spec_id, &files)?)
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(records::schema(), futures::stream::once(written))))
@@ -161,8 +167,7 @@ impl ExecutionPlan for IcebergWriteExec {
 
 /// A partition that is being written.
 struct Writing {
-    /// Until it is closed.
-    writer: Option<DataFileWriter>,
+    writer: DataFileWriter,
     memory: MemoryReservation,
     rows: Count,
     files: Count,
@@ -171,14 +176,13 @@ struct Writing {
 }
 
 impl Writing {
-    async fn write(&mut self, batch: &arrow::array::RecordBatch) -> crate::Result<()> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
+    async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let timer = self.elapsed.timer();
-        writer.write(batch).await?;
+        self.writer.write(batch).await?;
         self.rows.add(batch.num_rows());
         // What the pool does not have is written out.
-        while self.memory.try_resize(writer.memory()).is_err() {
-            if !writer.flush_largest().await? {
+        while self.memory.try_resize(self.writer.memory()).is_err() {
+            if !self.writer.flush_largest().await? {
                 break;
             }
         }
@@ -186,23 +190,13 @@ impl Writing {
         Ok(())
     }
 
-    async fn close(mut self) -> crate::Result<Vec<crate::spec::ContentFile>> {
-        let Some(writer) = self.writer.take() else { return Ok(Vec::new()) };
+    async fn close(self) -> Result<Vec<ContentFile>> {
         let timer = self.elapsed.timer();
-        let files = writer.close().await?;
+        let files = self.writer.close().await?;
         timer.done();
         self.files.add(files.len());
         let bytes = files.iter().filter_map(|file| usize::try_from(file.file_size_in_bytes).ok());
         bytes.for_each(|bytes| self.bytes.add(bytes));
         Ok(files)
-    }
-}
-
-/// Rows that failed on the way, or nobody waits for any more: their files are of no use.
-impl Drop for Writing {
-    fn drop(&mut self) {
-        if let (Some(writer), Ok(runtime)) = (self.writer.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(writer.abort());
-        }
     }
 }
