@@ -16,8 +16,8 @@ use super::placement::{LOCATION, TableDefaults, spelled};
 use super::{Catalog, Namespace, TableCommit, TableCreation, TableIdent};
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::spec::{TableMetadata, TableRequirement};
-use crate::storage::{Location, Storage};
-use crate::table::{OpenOptions, Table, is_table, read_metadata};
+use crate::storage::{Location, Storage, StoreKind};
+use crate::table::{OpenOptions, Table, is_metadata_name, is_table, read_metadata};
 
 /// How many directories are looked into at a time.
 const CONCURRENT_LISTINGS: usize = 16;
@@ -131,6 +131,18 @@ impl FilesystemCatalog {
         Ok(storage.dir_exists(directory).await? && !is_table(&storage, directory).await?)
     }
 
+    /// A misspelled directory is not one in which nothing is. Other stores have no directories, and an
+    /// empty warehouse leaves no trace there.
+    async fn check_root(&self) -> Result<()> {
+        match self.root.kind() != StoreKind::File || self.storage().dir_exists(&self.root).await? {
+            true => Ok(()),
+            false => Err(Error::not_found(format!(
+                "there is no directory `{}`; it is made with the first namespace",
+                self.root
+            ))),
+        }
+    }
+
     /// Moved tables name files that are not where they say: nothing is to be added to them.
     fn check_writable(&self) -> Result<()> {
         match self.options.allows_moved_paths() {
@@ -148,7 +160,7 @@ impl FilesystemCatalog {
     /// The commit that creates a table.
     async fn creation(&self, table: &TableIdent, creation: TableCreation) -> Result<TableCommit> {
         self.check_writable()?;
-        check_listed(table.name())?;
+        check_table_name(table)?;
         let directory = self.table_directory(table)?;
         self.check_namespace(table.namespace()).await?;
         if is_table(&self.storage(), &directory).await? {
@@ -193,6 +205,15 @@ fn check_listed(name: &str) -> Result<()> {
     }
 }
 
+/// Fails for a table whose directory would not be seen as one.
+fn check_table_name(table: &TableIdent) -> Result<()> {
+    check_listed(table.name())?;
+    match is_metadata_name(table.name()) {
+        true => Err(Error::invalid(format!("table `{table}` would have the name of a metadata file"))),
+        false => Ok(()),
+    }
+}
+
 #[async_trait]
 impl Catalog for FilesystemCatalog {
     fn name(&self) -> &str {
@@ -202,7 +223,10 @@ impl Catalog for FilesystemCatalog {
     async fn list_namespaces(&self, parent: Option<&Namespace>) -> Result<Vec<Namespace>> {
         let directory = match parent {
             Some(parent) => self.check_namespace(parent).await?,
-            None => self.root.clone(),
+            None => {
+                self.check_root().await.context(|| self.place())?;
+                self.root.clone()
+            }
         };
         let children = self.children(&directory).await.map_err(|e| e.context(self.place()))?;
         let names = children.into_iter().filter(|(_, is_table)| !is_table).map(|(name, _)| name);
@@ -297,6 +321,7 @@ impl Catalog for FilesystemCatalog {
     async fn register_table(&self, table: &TableIdent, metadata_location: &str) -> Result<Table> {
         let registered = async {
             self.check_namespace(table.namespace()).await?;
+            check_table_name(table)?;
             let hadoop = self.hadoop_table(table)?;
             if is_table(&self.storage(), hadoop.directory()).await? {
                 return Err(taken(table));
@@ -448,6 +473,30 @@ mod tests {
                 ErrorKind::DataInvalid,
                 "{table}"
             );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_warehouse_is_not_an_empty_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("wh").display().to_string();
+        let catalog = FilesystemCatalog::new("fs", &root, OpenOptions::new()).unwrap();
+        let e = catalog.list_namespaces(None).await.unwrap_err();
+        assert!(e.kind() == ErrorKind::NotFound && e.to_string().contains(&root), "{e}");
+        catalog.create_namespace(&namespace("db"), BTreeMap::new()).await.unwrap();
+        assert_eq!(names(catalog.list_namespaces(None).await.unwrap()), ["db"]);
+    }
+
+    #[tokio::test]
+    async fn no_table_has_the_name_of_a_metadata_file() {
+        let (_dir, catalog) = warehouse();
+        let fields = vec![crate::spec::NestedField::required(1, "x", crate::spec::PrimitiveType::Int)];
+        let schema = crate::spec::Schema::new(crate::spec::SchemaId(0), fields, Vec::new()).unwrap();
+        for name in ["v1.metadata.json", "x.gz.metadata.json"] {
+            let table = TableIdent::new(namespace("db"), name).unwrap();
+            let e = catalog.create_table(&table, TableCreation::new(schema.clone())).await.unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::DataInvalid);
+            assert!(!catalog.table_exists(&table).await.unwrap());
         }
     }
 }

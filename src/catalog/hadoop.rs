@@ -2,6 +2,7 @@
 //! those who try.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -13,12 +14,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{TableMetadata, TableProperties};
 use crate::storage::{Location, Storage, StoreKind};
 use crate::table::{
-    METADATA_DIR, MetadataCodec, Table, find_current, hadoop_files, hadoop_version, hinted_version,
+    METADATA_DIR, MetadataCodec, Table, find_current, hadoop_files, hadoop_version, hinted_version, is_table,
     read_metadata, version_hint,
 };
 
 /// A property that Hadoop tables can't have.
 const METADATA_PATH: &str = "write.metadata.path";
+/// How often the directory of a dropped table is removed before what is in it stays.
+const REMOVALS: usize = 5;
+const REMOVAL_WAIT: Duration = Duration::from_millis(20);
 
 /// A table in a directory, there already or not.
 #[derive(Debug)]
@@ -85,7 +89,8 @@ impl HadoopTable {
         let version = version.checked_add(1).ok_or_else(|| Error::invalid("no version is left"))?;
         // The codec of what is replaced, so that all who replace it try to create the same file.
         let codec = MetadataCodec::of(&base.metadata.properties)?;
-        let committed = self.write(next.metadata, version, codec, &commit.table, false).await?;
+        let committed =
+            self.write(next.metadata, version, codec, &commit.table, Some(&base.location)).await?;
         for file in &next.expired {
             remove(&self.storage, file).await;
         }
@@ -98,16 +103,17 @@ impl HadoopTable {
         metadata: TableMetadata,
         ident: &TableIdent,
     ) -> Result<(Arc<TableMetadata>, Location)> {
-        self.write(metadata, 1, MetadataCodec::None, ident, true).await
+        self.write(metadata, 1, MetadataCodec::None, ident, None).await
     }
 
+    /// Writes the metadata that follows that of the file `base`, or a new table's.
     async fn write(
         &self,
         metadata: TableMetadata,
         version: u64,
         codec: MetadataCodec,
         ident: &TableIdent,
-        creates: bool,
+        base: Option<&str>,
     ) -> Result<(Arc<TableMetadata>, Location)> {
         if TableProperties::new(&metadata.properties).metadata_path().is_some() {
             return Err(Error::unsupported(format!(
@@ -116,7 +122,7 @@ impl HadoopTable {
         }
         // What the next commit would fail on.
         MetadataCodec::of(&metadata.properties)?;
-        let conflict = || if creates { taken(ident) } else { moved(ident) };
+        let conflict = || if base.is_none() { taken(ident) } else { moved(ident) };
         let file = self.directory.join(METADATA_DIR).join(&format!("v{version}{}", codec.suffix()));
         for other in hadoop_files(&self.directory, version).iter().filter(|other| **other != file) {
             if self.storage.may_exist(other).await? {
@@ -127,9 +133,28 @@ impl HadoopTable {
         if let Err(e) = self.storage.write_new(&file, bytes.clone()).await {
             self.outcome(&file, &bytes, e, conflict).await?;
         }
+        if let Some(base) = base
+            && self.was_dropped(base, &file).await
+        {
+            remove(&self.storage, &file.to_string()).await;
+            return Err(super::commit::missing(ident));
+        }
         let metadata = Arc::new(metadata);
         self.finish(&metadata, &file, version, ident).await?;
         Ok((metadata, file))
+    }
+
+    /// Whether the table was dropped before `file` was written: the file before it is gone, and
+    /// nobody went on from `file`, who may have removed that one as too old.
+    async fn was_dropped(&self, base: &str, file: &Location) -> bool {
+        let gone = match Location::parse(base) {
+            Ok(base) => matches!(self.storage.exists(&base).await, Ok(false)),
+            Err(_) => false,
+        };
+        gone && match find_current(&self.storage, &self.directory).await {
+            Ok(current) => current == *file,
+            Err(e) => e.kind() == ErrorKind::NotFound,
+        }
     }
 
     /// What an error of creating a file means: the store may have created it all the same, and have
@@ -170,10 +195,7 @@ impl HadoopTable {
     ) -> Result<()> {
         let hinted = hinted_version(&self.storage, &self.directory).await.unwrap_or_default();
         if hinted.is_none_or(|hinted| hinted < version) {
-            let hint = version_hint(&self.directory);
-            if let Err(error) = self.storage.write(&hint, version.to_string().into()).await {
-                tracing::warn!(file = %hint, %error, "the version hint could not be written; readers go on past it");
-            }
+            self.write_hint(version).await;
             return Ok(());
         }
         if hinted == Some(version) {
@@ -182,6 +204,11 @@ impl HadoopTable {
         let name = file.file_name();
         let current = self.current().await.map_err(unknown)?;
         let Some((current, _)) = current else { return Err(unknown(moved(ident))) };
+        if Location::parse(&current.location)? == *file {
+            // Nothing is where the hint points at, so that it is of no use to anybody.
+            self.write_hint(version).await;
+            return Ok(());
+        }
         if current.metadata.table_uuid != metadata.table_uuid {
             return Err(unknown(moved(ident)));
         }
@@ -203,6 +230,13 @@ impl HadoopTable {
         Err(unknown(moved(ident)))
     }
 
+    async fn write_hint(&self, version: u64) {
+        let hint = version_hint(&self.directory);
+        if let Err(error) = self.storage.write(&hint, version.to_string().into()).await {
+            tracing::warn!(file = %hint, %error, "the version hint could not be written; readers go on past it");
+        }
+    }
+
     /// Removes the table; with `purging`, also files of it that lie elsewhere.
     pub(super) async fn drop_files(&self, purging: Option<&Table>) -> Result<()> {
         // First what makes it a table: nobody is to see one that lacks files.
@@ -213,6 +247,18 @@ impl HadoopTable {
         }
         if let Some(table) = purging {
             purge(table).await;
+        }
+        // Writers who have not seen yet that it is gone may put files into a directory meanwhile.
+        for _ in 1..REMOVALS {
+            match self.storage.remove_dir(&self.directory).await {
+                Err(e) if e.kind() == ErrorKind::Io => {}
+                removed => return removed,
+            }
+            // Somebody has made another table.
+            if is_table(&self.storage, &self.directory).await? {
+                return Ok(());
+            }
+            tokio::time::sleep(REMOVAL_WAIT).await;
         }
         self.storage.remove_dir(&self.directory).await
     }
@@ -283,7 +329,9 @@ mod tests {
         let table = HadoopTable::new(storage.clone(), directory.clone());
         let namespace = super::super::Namespace::new(["n"]).unwrap();
         let ident = TableIdent::new(namespace, "t").unwrap();
-        let late = |version: u64| table.write(first.clone(), version, MetadataCodec::None, &ident, false);
+        let base = v5.to_string();
+        let late =
+            |version: u64| table.write(first.clone(), version, MetadataCodec::None, &ident, Some(&base));
         // The log does not go back that far.
         assert_eq!(late(2).await.unwrap_err().kind(), ErrorKind::CommitStateUnknown);
         // The log tells of a file of that name and time, and then of another one.
@@ -299,5 +347,53 @@ mod tests {
         let [v4, ..] = hadoop_files(&directory, 4);
         assert_eq!(late(4).await.unwrap_err().kind(), ErrorKind::CommitConflict);
         assert!(!storage.exists(&v4).await.unwrap());
+    }
+
+    /// A table in memory, in which versions up to the given one are.
+    async fn versions(last: u64) -> (Storage, HadoopTable, TableMetadata, TableIdent) {
+        let storage = Storage::new(StorageProperties::new());
+        let directory = Location::parse("memory:///t").unwrap();
+        let schema = crate::spec::Schema::new(crate::spec::SchemaId(0), Vec::new(), Vec::new()).unwrap();
+        let updates =
+            TableMetadata::creation(&schema, None, None, "memory:///t", &Default::default()).unwrap();
+        let metadata = TableMetadata::apply(None, &updates, 1).unwrap();
+        for version in 1..=last {
+            let [file, ..] = hadoop_files(&directory, version);
+            storage.write(&file, metadata.to_json().unwrap().into()).await.unwrap();
+        }
+        let namespace = super::super::Namespace::new(["n"]).unwrap();
+        let table = HadoopTable::new(storage.clone(), directory);
+        (storage, table, metadata, TableIdent::new(namespace, "t").unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_hint_at_nothing_keeps_nobody_from_committing() {
+        let (storage, table, metadata, ident) = versions(2).await;
+        for (hint, version) in [("500", 3), ("18446744073709551615", 4)] {
+            storage.write(&version_hint(&table.directory), hint.into()).await.unwrap();
+            let [base, ..] = hadoop_files(&table.directory, version - 1).map(|file| file.to_string());
+            let codec = MetadataCodec::None;
+            let (_, file) = table.write(metadata.clone(), version, codec, &ident, Some(&base)).await.unwrap();
+            assert_eq!(find_current(&storage, &table.directory).await.unwrap(), file);
+            assert_eq!(hinted_version(&storage, &table.directory).await.unwrap(), Some(version));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_commit_after_a_drop_makes_no_table() {
+        let (storage, table, metadata, ident) = versions(2).await;
+        let [base, ..] = hadoop_files(&table.directory, 2).map(|file| file.to_string());
+        let next = |version| table.write(metadata.clone(), version, MetadataCodec::None, &ident, Some(&base));
+        // Whoever committed after this may have removed the file that this followed.
+        for version in [2, 3] {
+            let [file, ..] = hadoop_files(&table.directory, version);
+            storage.delete(&file).await.unwrap();
+        }
+        let [later, ..] = hadoop_files(&table.directory, 4);
+        storage.write(&later, metadata.to_json().unwrap().into()).await.unwrap();
+        next(3).await.unwrap();
+        table.drop_files(None).await.unwrap();
+        assert_eq!(next(3).await.unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(!is_table(&storage, &table.directory).await.unwrap());
     }
 }

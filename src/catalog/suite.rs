@@ -283,13 +283,17 @@ pub(crate) async fn namespaces_nest(s: &Subject) {
         assert_eq!(kind(c.create_namespace(&child, BTreeMap::new()).await), ErrorKind::NotFound);
     }
     c.create_namespace(&ns, BTreeMap::new()).await.unwrap();
-    for name in ["b", "a", "a2"] {
+    for name in ["b", "a", "a2", "😀"] {
         c.create_namespace(&ns.child(name).unwrap(), BTreeMap::new()).await.unwrap();
     }
     let grandchild = child.child("x").unwrap();
     c.create_namespace(&grandchild, BTreeMap::new()).await.unwrap();
     let below = names(&c.list_namespaces(Some(&ns)).await.unwrap());
-    assert_eq!(below, ["a", "a2", "b"].map(|name| format!("{ns}.{name}")));
+    assert_eq!(below, ["a", "a2", "b", "😀"].map(|name| format!("{ns}.{name}")));
+    let (parent, smiling) = (ns.child("b").unwrap(), ns.child("b").unwrap().child("😀").unwrap());
+    c.create_namespace(&smiling, BTreeMap::new()).await.unwrap();
+    assert_eq!(c.list_namespaces(Some(&parent)).await.unwrap(), std::slice::from_ref(&smiling));
+    assert_eq!(kind(c.drop_namespace(&parent).await), ErrorKind::ValidationFailed);
     assert_eq!(c.list_namespaces(Some(&child)).await.unwrap(), std::slice::from_ref(&grandchild));
     assert!(!c.list_namespaces(None).await.unwrap().contains(&child));
     s.create(&grandchild, "t").await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
+use datafusion::datasource::TableType;
 use datafusion::error::{DataFusionError, Result as DfResult};
 use moka::sync::Cache;
 
@@ -76,6 +77,18 @@ impl IcebergCatalogProvider {
     pub fn invalidate(&self, table: &TableIdent) {
         if let Some(tables) = &self.inner.tables {
             tables.invalidate(table);
+        }
+    }
+}
+
+impl IcebergCatalogProvider {
+    /// Creates the namespace that a schema's name stands for; false if there is one already.
+    pub(crate) async fn create_schema(&self, name: &str) -> Result<bool> {
+        let namespace = Namespace::new(name.split('.'))?;
+        match self.inner.catalog.create_namespace(&namespace, Default::default()).await {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(e),
         }
     }
 }
@@ -250,6 +263,10 @@ impl NamespaceProvider {
         IcebergTable::of_catalog(table, catalog, observer).map(Some)
     }
 
+    async fn exists(&self, name: &str) -> Result<bool> {
+        self.inner.exists(&TableIdent::new(self.namespace.clone(), name)?).await
+    }
+
     fn read_only(&self, verb: &str, table: &str) -> Error {
         let catalog = self.inner.catalog.name();
         Error::unsupported(format!(
@@ -273,10 +290,20 @@ impl SchemaProvider for NamespaceProvider {
     }
 
     async fn table(&self, name: &str) -> DfResult<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        if let Some(table) = self.load(name).await? {
-            return Ok(Some(Arc::new(table)));
+        let metadata_table = MetadataTableKind::split(name);
+        match self.load(name).await {
+            Ok(Some(table)) => return Ok(Some(Arc::new(table))),
+            Ok(None) => {}
+            // So servers answer of which no table can have such a name.
+            Err(e) if e.kind() == ErrorKind::DataInvalid && metadata_table.is_some() => {
+                let of = metadata_table.map(|(of, _)| of).unwrap_or_default();
+                if !self.exists(of).await? {
+                    return Err(e.into());
+                }
+            }
+            Err(e) => return Err(e.into()),
         }
-        if let Some((of, kind)) = MetadataTableKind::split(name)
+        if let Some((of, kind)) = metadata_table
             && let Some(table) = self.load(of).await?
         {
             // Most are about history.
@@ -285,6 +312,21 @@ impl SchemaProvider for NamespaceProvider {
         }
         let view = self.inner.view(&TableIdent::new(self.namespace.clone(), name)?).await?;
         Ok(view.map(|view| Arc::new(view) as Arc<dyn TableProvider>))
+    }
+
+    /// Asked for each table when all are listed: none is opened for that, and a broken one does not
+    /// hide the others.
+    async fn table_type(&self, name: &str) -> DfResult<Option<TableType>> {
+        if self.exists(name).await.is_ok_and(|exists| exists) {
+            return Ok(Some(TableType::Base));
+        }
+        match self.table(name).await {
+            Ok(found) => Ok(found.map(|found| found.table_type())),
+            Err(e) => {
+                tracing::warn!(namespace = %self.namespace, name, error = %e, "what it is was not found out");
+                Ok(Some(TableType::Base))
+            }
+        }
     }
 
     fn register_table(
@@ -304,10 +346,16 @@ impl SchemaProvider for NamespaceProvider {
         let of = MetadataTableKind::split(name).map(|(table, _)| table.to_owned());
         let (inner, namespace, name) = (Arc::clone(&self.inner), self.namespace.clone(), name.to_owned());
         let found = background::wait_for(async move {
+            let mut refused = None;
             for name in std::iter::once(name.clone()).chain(of) {
-                if inner.exists(&TableIdent::new(namespace.clone(), name)?).await? {
-                    return Ok(true);
+                match inner.exists(&TableIdent::new(namespace.clone(), name)?).await {
+                    Ok(true) => return Ok(true),
+                    Ok(false) => {}
+                    Err(e) => refused = refused.or(Some(e)),
                 }
+            }
+            if let Some(e) = refused {
+                return Err(e);
             }
             Ok(inner.view(&TableIdent::new(namespace, name)?).await?.is_some())
         });
@@ -460,5 +508,80 @@ mod tests {
         assert!(
             context.catalog("ice").unwrap().schema("a").unwrap().table_names().contains(&"values".to_owned())
         );
+    }
+
+    /// Knows no names with a dollar sign, as some servers do, and has a table that can't be opened.
+    #[derive(Debug)]
+    struct Strict(Arc<dyn Catalog>);
+
+    impl Strict {
+        fn check(table: &TableIdent) -> Result<()> {
+            match (table.name().contains('$'), table.name()) {
+                (true, _) => Err(Error::invalid("no name of a table")),
+                (_, "broken") => Err(Error::not_found("file `x` does not exist")),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    #[async_trait]
+    impl Catalog for Strict {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+
+        async fn list_namespaces(&self, parent: Option<&Namespace>) -> Result<Vec<Namespace>> {
+            self.0.list_namespaces(parent).await
+        }
+
+        async fn namespace_exists(&self, namespace: &Namespace) -> Result<bool> {
+            self.0.namespace_exists(namespace).await
+        }
+
+        async fn list_tables(&self, namespace: &Namespace) -> Result<Vec<TableIdent>> {
+            self.0.list_tables(namespace).await
+        }
+
+        async fn load_table(&self, table: &TableIdent) -> Result<Table> {
+            Self::check(table)?;
+            self.0.load_table(table).await
+        }
+
+        async fn table_exists(&self, table: &TableIdent) -> Result<bool> {
+            match Self::check(table) {
+                Err(e) if e.kind() == ErrorKind::DataInvalid => Err(e),
+                _ => self.0.table_exists(table).await,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_catalog_may_refuse_names_of_metadata_tables() {
+        let context = SessionContext::new();
+        context.register_catalog(
+            "ice",
+            Arc::new(IcebergCatalogProvider::new(Arc::new(Strict(catalog().await)))),
+        );
+        assert_eq!(rows(&context, "SELECT * FROM ice.a.\"t$snapshots\"").await.unwrap(), 0);
+        let schema = context.catalog("ice").unwrap().schema("a").unwrap();
+        assert!(schema.table_exist("t$snapshots") && !schema.table_exist("u$snapshots"));
+        for missing in ["u$snapshots", "t$nonsense"] {
+            let e = rows(&context, &format!("SELECT * FROM ice.a.\"{missing}\"")).await.unwrap_err();
+            assert_eq!(Error::find_in(&e).unwrap().kind(), ErrorKind::DataInvalid, "{e}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_broken_table_does_not_hide_the_others() {
+        let inner = catalog().await;
+        inner.create_table(&ident("a", "broken"), TableCreation::new(schema())).await.unwrap();
+        let config = datafusion::prelude::SessionConfig::new().with_information_schema(true);
+        let context = SessionContext::new_with_config(config);
+        context.register_catalog("ice", Arc::new(IcebergCatalogProvider::new(Arc::new(Strict(inner)))));
+        assert!(rows(&context, "SELECT * FROM ice.a.broken").await.is_err());
+        let sql =
+            "SELECT * FROM information_schema.tables WHERE table_catalog = 'ice' AND table_schema = 'a'";
+        assert_eq!(rows(&context, sql).await.unwrap(), 2);
+        context.sql("SHOW TABLES").await.unwrap().collect().await.unwrap();
     }
 }

@@ -13,6 +13,7 @@
 //!   strings. NULL where there is no such part or the cast fails.
 //! * `is_variant_null(v)`: whether it is the variant null, which is not SQL's NULL.
 
+mod ddl;
 mod metadata_columns;
 mod metadata_tables;
 mod parse;

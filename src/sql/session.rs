@@ -14,6 +14,7 @@ use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 
+use super::ddl;
 use super::metadata_columns::{self, Hidden};
 use super::metadata_tables;
 use super::parse::{parse, session_dialect};
@@ -130,6 +131,13 @@ pub trait IcebergSql {
     /// What parsing or planning gives.
     async fn iceberg_plan(&self, sql: &str) -> Result<LogicalPlan>;
 
+    /// Runs a plan, as [`SessionContext::execute_logical_plan`] does, with the changes that
+    /// DataFusion does not know how to make in Iceberg catalogs.
+    ///
+    /// # Errors
+    /// What running it gives.
+    async fn iceberg_execute(&self, plan: LogicalPlan) -> Result<DataFrame>;
+
     /// Several statements, separated by semicolons.
     fn iceberg_script<'a>(&'a self, sql: &'a str) -> Script<'a>;
 }
@@ -139,7 +147,11 @@ impl IcebergSql for SessionContext {
     async fn iceberg_sql_with_options(&self, sql: &str, options: SQLOptions) -> Result<DataFrame> {
         let plan = self.iceberg_plan(sql).await?;
         options.verify_plan(&plan)?;
-        self.execute_logical_plan(plan).await
+        self.iceberg_execute(plan).await
+    }
+
+    async fn iceberg_execute(&self, plan: LogicalPlan) -> Result<DataFrame> {
+        ddl::execute(self, plan).await
     }
 
     async fn iceberg_plan(&self, sql: &str) -> Result<LogicalPlan> {

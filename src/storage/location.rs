@@ -299,9 +299,11 @@ pub(super) fn redact(location: &str) -> String {
         Some(at) => rest.split_at(at),
         None => (rest, ""),
     };
+    // `container@account` is no secret.
+    let is_azure =
+        ["abfs", "wasb", "adl", "az"].iter().any(|azure| scheme.to_ascii_lowercase().starts_with(azure));
     match authority.rsplit_once('@') {
-        // `container@account` is no secret.
-        Some((user, host)) if user.contains(':') || is_http => {
+        Some((user, host)) if user.contains(':') || !is_azure => {
             format!("{scheme}://***@{host}{path}")
         }
         _ => location.to_owned(),
@@ -510,5 +512,20 @@ mod tests {
         let root = Location::parse("s3://b").unwrap();
         assert_eq!(root.parent(), None);
         assert_eq!(root.join("x"), Location::parse("s3://b/x").unwrap());
+    }
+
+    #[test]
+    fn secrets_in_locations_are_not_told() {
+        for location in [
+            "s3://hunter2@b/t",
+            "gs://a:hunter2@b/t",
+            "https://hunter2@h/t",
+            "abfss://c:hunter2@a.dfs.core.windows.net/t",
+        ] {
+            let e = Location::parse(location).map(|l| l.to_string()).map_err(|e| e.to_string());
+            assert!(e.as_ref().is_err_and(|e| !e.contains("hunter2")), "{location}: {e:?}");
+        }
+        let kept = "abfss://c@a.dfs.core.windows.net/t";
+        assert_eq!(redact(kept), kept);
     }
 }

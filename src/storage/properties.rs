@@ -64,6 +64,18 @@ const ALIASES: &[(&str, &str)] = &[
     ("fs.gs.project.id", "gcs.project-id"),
 ];
 
+/// Those that are sent in headers as they are.
+#[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
+const SENT: &[&str] = &[
+    "s3.access-key-id",
+    "s3.session-token",
+    "s3.region",
+    "client.region",
+    "adls.account-name",
+    "adls.token",
+    "gcs.oauth2.token",
+];
+
 /// Shorter values are not looked for in messages: they would hit by accident.
 const MIN_SECRET_LEN: usize = 3;
 
@@ -148,6 +160,16 @@ impl StorageProperties {
         found.next().map(|(_, value)| value.as_str())
     }
 
+    /// Fails for values that no header can hold, such as a token with a line break at its end: the
+    /// clients of stores panic for them.
+    #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
+    pub(crate) fn check_sent(&self) -> crate::Result<()> {
+        SENT.iter().try_for_each(|name| match self.get(name) {
+            Some(value) => check_sent(&format!("property `{name}`"), value),
+            None => Ok(()),
+        })
+    }
+
     /// Where the stores are, without how to sign in: stores with equal fingerprints hold the same files.
     pub(crate) fn fingerprint(&self) -> String {
         let mut out = String::new();
@@ -181,6 +203,18 @@ impl StorageProperties {
             }
         }
         out
+    }
+}
+
+/// Fails for a value, of what `place` tells, that no header can hold.
+#[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
+pub(crate) fn check_sent(place: &str, value: &str) -> crate::Result<()> {
+    match value.bytes().all(|b| matches!(b, b' '..=b'~')) {
+        true => Ok(()),
+        false => {
+            let message = "a value with line breaks or other characters that can't be sent";
+            Err(crate::Error::invalid(message).context(place))
+        }
     }
 }
 
@@ -278,5 +312,22 @@ mod tests {
         for unknown in ["s3.endpoints", "adls.sas-token.", "allow_moved_paths"] {
             assert!(!StorageProperties::is_known(unknown), "{unknown}");
         }
+    }
+
+    #[test]
+    #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
+    fn what_no_header_can_hold_is_refused() {
+        for (name, value) in [
+            ("s3.session-token", "hunter2\n"),
+            ("s3.region", "eu\r"),
+            ("client.region", "ü"),
+            ("adls.token", "hunter2\0"),
+            ("gcs.oauth2.token", "hunter2\t"),
+        ] {
+            let e = [(name, value)].into_iter().collect::<StorageProperties>().check_sent().unwrap_err();
+            assert!(e.to_string().contains(name) && !e.to_string().contains("hunter2"), "{e}");
+        }
+        let pretty = [("gcs.credentials-json", "{\n}"), ("s3.session-token", "a+/= ~")];
+        pretty.into_iter().collect::<StorageProperties>().check_sent().unwrap();
     }
 }

@@ -8,6 +8,8 @@ use object_store::memory::InMemory;
 
 use super::location::{StoreKey, StoreKind};
 use super::properties::StorageProperties;
+#[cfg(feature = "s3")]
+use super::properties::check_sent;
 use super::vended::Vended;
 use crate::error::{Error, Result};
 
@@ -30,6 +32,10 @@ pub(super) fn build(
     let renewed = vended
         .filter(|(vended, _)| vended.renews())
         .map(|(vended, prefix)| Renewed { vended: Arc::clone(vended), prefix: prefix.to_owned() });
+    #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
+    if matches!(key.kind(), StoreKind::S3 | StoreKind::Gcs | StoreKind::Azure) {
+        properties.check_sent()?;
+    }
     match key.kind() {
         StoreKind::File => Ok(Arc::new(LocalFileSystem::new())),
         StoreKind::Memory => Ok(Arc::new(InMemory::new())),
@@ -98,6 +104,7 @@ impl Renewed {
     ) -> object_store::Result<Arc<T>> {
         let error = |e: Error| object_store::Error::Generic { store, source: Box::new(e) };
         let properties = self.vended.current(&self.prefix).await.map_err(error)?;
+        properties.check_sent().map_err(error)?;
         let missing =
             || error(Error::invalid(format!("the catalog gave no credentials for `{}`", self.prefix)));
         read(&properties).map(Arc::new).ok_or_else(missing)
@@ -123,6 +130,15 @@ mod s3 {
         let remote = properties.flag("s3.remote-signing-enabled")? == Some(true);
         let signer = source.filter(|_| remote);
         let mut builder = builder(key, properties, signer.is_some())?;
+        for (of_env, setting) in [
+            ("AWS_REGION", AmazonS3ConfigKey::Region),
+            ("AWS_ACCESS_KEY_ID", AmazonS3ConfigKey::AccessKeyId),
+            ("AWS_SESSION_TOKEN", AmazonS3ConfigKey::Token),
+        ] {
+            if let Some(value) = builder.get_config_value(&setting) {
+                check_sent(&format!("environment variable `{of_env}`"), &value)?;
+            }
+        }
         if let Some(signer) = signer {
             let region = builder.get_config_value(&AmazonS3ConfigKey::Region);
             let region = region.unwrap_or_else(|| "us-east-1".to_owned());

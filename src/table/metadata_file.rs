@@ -17,7 +17,12 @@ const MAX_NAME_LEN: usize = 255;
 
 /// Whether a location is a metadata file, not a table's directory, by its name.
 pub(crate) fn is_metadata_file(location: &Location) -> bool {
-    stem(location.file_name()).is_some()
+    is_metadata_name(location.file_name())
+}
+
+/// Whether a file of that name is a metadata file.
+pub(crate) fn is_metadata_name(name: &str) -> bool {
+    stem(name).is_some()
 }
 
 /// A metadata file's name without its end.
@@ -95,8 +100,10 @@ impl Hint {
         {
             return None;
         }
-        if text.bytes().all(|b| b.is_ascii_digit()) {
-            return text.parse().ok().map(Self::Version);
+        // `v3` is what the file of version 3 is called, which may lag behind as well.
+        let digits = text.strip_prefix('v').unwrap_or(text);
+        if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
+            return digits.parse().ok().map(Self::Version);
         }
         Some(Self::Name(text.to_owned()))
     }
@@ -236,6 +243,8 @@ mod tests {
     fn hints() {
         assert_eq!(Hint::parse(b"3"), Some(Hint::Version(3)));
         assert_eq!(Hint::parse(b" 3\r\n"), Some(Hint::Version(3)));
+        assert_eq!(Hint::parse(b"v3"), Some(Hint::Version(3)));
+        assert_eq!(Hint::parse(b"v"), Some(Hint::Name("v".into())));
         assert_eq!(Hint::parse(b"00003-x\n"), Some(Hint::Name("00003-x".into())));
         for garbage in [
             &b""[..],

@@ -28,7 +28,7 @@ use crate::spec::{SpecId, TableMetadata};
 use crate::storage::{Location, Storage, StoreKey};
 use manifests::SpecPartition;
 pub(crate) use metadata_file::{
-    METADATA_DIR, find_current, hadoop_files, hadoop_version, hinted_version, is_table,
+    METADATA_DIR, find_current, hadoop_files, hadoop_version, hinted_version, is_metadata_name, is_table,
     read as read_metadata, version_hint,
 };
 pub(crate) use metadata_write::{MetadataCodec, next_metadata_location};

@@ -19,7 +19,6 @@ use datafusion::prelude::SessionContext;
 use icefloe::catalog::load_catalog;
 use icefloe::provider::IcebergCatalogProvider;
 use icefloe::{Error, Result};
-use serde::Deserialize;
 
 /// What the names of variables that set properties of catalogs begin with.
 const VARIABLES: &str = "ICEFLOE_CATALOG__";
@@ -30,20 +29,21 @@ const MAX_STALENESS: &str = "max-staleness-ms";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A configuration file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default)]
 pub struct Config {
     /// Catalogs by the name that SQL uses.
-    #[serde(default, rename = "catalog")]
     pub catalogs: BTreeMap<String, CatalogConfig>,
+    /// The file of which some are.
+    file: Option<PathBuf>,
 }
 
 /// One `[catalog.NAME]`.
-#[derive(Default, Deserialize)]
+#[derive(Default)]
 pub struct CatalogConfig {
     /// Its properties.
-    #[serde(flatten)]
     pub properties: BTreeMap<String, toml::Value>,
+    /// Whether it is in the configuration file.
+    in_file: bool,
 }
 
 impl std::fmt::Debug for CatalogConfig {
@@ -55,17 +55,34 @@ impl std::fmt::Debug for CatalogConfig {
 
 impl CatalogConfig {
     async fn open(&self, name: &str) -> Result<IcebergCatalogProvider> {
-        let mut properties = self.properties()?;
+        let place = |e: Error| e.context(format!("catalog `{name}`"));
+        let mut properties = self.properties().map_err(place)?;
         let staleness = match properties.remove(MAX_STALENESS) {
             None => Duration::ZERO,
             Some(text) => Duration::from_millis(text.trim().parse().map_err(|_| {
-                Error::invalid(format!(
+                place(Error::invalid(format!(
                     "property `{MAX_STALENESS}` is a number of milliseconds, not `{text}`"
-                ))
+                )))
             })?),
         };
         let catalog = load_catalog(name, properties).await?;
         Ok(IcebergCatalogProvider::new(catalog).with_max_staleness(staleness))
+    }
+
+    /// Fails if it is a directory that is not there: without a word, it would be empty.
+    async fn check_warehouse(&self, provider: &IcebergCatalogProvider) -> Result<()> {
+        let is_directory = self.properties.get("type").and_then(toml::Value::as_str).is_some_and(|kind| {
+            ["filesystem", "hadoop"].iter().any(|known| kind.trim().eq_ignore_ascii_case(known))
+        });
+        match is_directory && self.warehouse_is_local() {
+            true => provider.catalog().list_namespaces(None).await.map(drop),
+            false => Ok(()),
+        }
+    }
+
+    fn warehouse_is_local(&self) -> bool {
+        let warehouse = self.properties.get("warehouse").and_then(toml::Value::as_str).unwrap_or_default();
+        warehouse.starts_with("file:") || !warehouse.contains("://")
     }
 
     /// The properties as text; nested tables become dotted names (`s3.endpoint`).
@@ -90,6 +107,14 @@ fn remove(properties: &mut BTreeMap<String, toml::Value>, name: &str) {
         }
         true
     });
+}
+
+fn table(value: toml::Value, key: &str) -> Result<toml::Table> {
+    match value {
+        toml::Value::Table(table) => Ok(table),
+        other => Err(Error::invalid(format!("expected a section, not a value of type {}", other.type_str()))
+            .context(format!("key `{key}`"))),
+    }
 }
 
 fn flatten(name: &str, value: &toml::Value, flat: &mut BTreeMap<String, String>) -> Result<()> {
@@ -121,30 +146,49 @@ impl Config {
         };
         let place = |e: Error| e.context(format!("configuration {}", path.display()));
         match std::fs::read_to_string(&path) {
-            Ok(text) => Self::parse(&text).map_err(place),
+            Ok(text) => {
+                let config = Self::parse(&text).map_err(place)?;
+                Ok(Self { file: Some(path), ..config })
+            }
             Err(e) if e.kind() == ErrorKind::NotFound && !must_exist => Ok(Self::default()),
             Err(e) if e.kind() == ErrorKind::NotFound => Err(place(Error::not_found("no such file"))),
             Err(e) => Err(place(Error::new(icefloe::ErrorKind::Io, "it can't be read").with_source(e))),
         }
     }
 
+    /// Messages name lines and keys, and no values: those may be secrets.
     fn parse(text: &str) -> Result<Self> {
-        toml::from_str(text).map_err(|e| {
+        let file: toml::Table = toml::from_str(text).map_err(|e| {
             let line = e.span().map(|s| text.get(..s.start).unwrap_or_default().matches('\n').count() + 1);
             let place = line.map(|l| format!("line {l}: ")).unwrap_or_default();
             Error::invalid(format!("{place}{}", e.message()))
-        })
+        })?;
+        let mut config = Self::default();
+        for (section, catalogs) in file {
+            if section != "catalog" {
+                return Err(Error::invalid(format!(
+                    "unknown key `{section}`; there are sections `catalog.NAME`"
+                )));
+            }
+            for (name, properties) in table(catalogs, "catalog")? {
+                let properties = table(properties, &format!("catalog.{name}"))?;
+                let catalog = CatalogConfig { properties: properties.into_iter().collect(), in_file: true };
+                config.catalogs.insert(name, catalog);
+            }
+        }
+        Ok(config)
     }
 
-    /// Adds what variables of the environment say: `ICEFLOE_CATALOG__NAME__PROPERTY`.
-    pub fn add_variables(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
+    /// Adds what variables of the environment say: `ICEFLOE_CATALOG__NAME__PROPERTY`. Gives an error
+    /// for each that lacks a part of that.
+    pub fn add_variables(&mut self, variables: impl IntoIterator<Item = (String, String)>) -> Vec<Error> {
+        let mut errors = Vec::new();
         for (variable, value) in variables {
-            let Some((name, property)) =
-                variable.strip_prefix(VARIABLES).and_then(|rest| rest.split_once("__"))
-            else {
-                continue;
-            };
+            let Some(rest) = variable.strip_prefix(VARIABLES) else { continue };
+            let (name, property) = rest.split_once("__").unwrap_or_default();
             if name.is_empty() || property.is_empty() {
+                let message = format!("expected a name of the form {VARIABLES}NAME__PROPERTY");
+                errors.push(Error::invalid(message).context(format!("environment variable `{variable}`")));
                 continue;
             }
             let property = property.to_ascii_lowercase().replace("__", ".").replace('_', "-");
@@ -156,6 +200,7 @@ impl Config {
             remove(&mut catalog.properties, &property);
             catalog.properties.insert(property, toml::Value::String(value));
         }
+        errors
     }
 
     /// Adds the catalog of a local directory: `catalog.db` in it, which is made if need be.
@@ -184,18 +229,38 @@ impl Config {
     pub async fn register(&self, context: &SessionContext) -> Vec<Error> {
         let mut errors = Vec::new();
         for (name, catalog) in &self.catalogs {
+            if name.is_empty() || context.catalog(name).is_some() {
+                let message =
+                    format!("`{name}` can't be the name of a catalog: the session has it for its own");
+                errors.push(self.place(catalog, Error::invalid(message)));
+                continue;
+            }
             let opened = tokio::time::timeout(PATIENCE, catalog.open(name)).await.unwrap_or_else(|_| {
                 let message = format!("it has not answered for {} seconds", PATIENCE.as_secs());
                 Err(Error::new(icefloe::ErrorKind::Io, message).context(format!("catalog `{name}`")))
             });
             match opened {
                 Ok(provider) => {
+                    if let Err(e) = catalog.check_warehouse(&provider).await {
+                        errors.push(self.place(catalog, e));
+                    }
                     context.register_catalog(name, Arc::new(provider));
                 }
-                Err(e) => errors.push(e),
+                Err(e) => errors.push(self.place(catalog, e)),
             }
         }
         errors
+    }
+
+    /// Says of what is to be corrected in the configuration file that it is there.
+    fn place(&self, catalog: &CatalogConfig, e: Error) -> Error {
+        use icefloe::ErrorKind::{DataInvalid, NotFound, Unsupported};
+        match &self.file {
+            Some(file) if catalog.in_file && matches!(e.kind(), DataInvalid | NotFound | Unsupported) => {
+                e.context(format!("configuration {}", file.display()))
+            }
+            _ => e,
+        }
     }
 }
 
@@ -258,7 +323,7 @@ mod tests {
     #[test]
     fn the_environment_goes_first() {
         let mut config = Config::parse(LAKE).unwrap();
-        config.add_variables(pairs(&[
+        let errors = config.add_variables(pairs(&[
             ("ICEFLOE_CATALOG__LAKE__WAREHOUSE", "s3://b/wh"),
             ("ICEFLOE_CATALOG__LAKE__S3__PATH_STYLE_ACCESS", "false"),
             ("ICEFLOE_CATALOG__LAKE__S3__ACCESS_KEY_ID", "k"),
@@ -281,20 +346,38 @@ mod tests {
         let want = [("header.x-y", "z"), ("uri", "http://localhost/")];
         assert_eq!(properties(&config, "my_rest"), pairs(&want));
         assert_eq!(config.catalogs.len(), 2);
+        for (e, variable) in errors.iter().zip(["`ICEFLOE_CATALOG____URI`", "`ICEFLOE_CATALOG__LAKE`"]) {
+            assert!(e.to_string().contains(variable), "{e}");
+        }
+        assert_eq!(errors.len(), 2);
     }
 
     #[tokio::test]
     async fn errors_say_where() {
-        for (text, want) in [("\n\n[catalog", "line 3"), ("[catalogue.x]\ntype = 'a'", "catalogue")] {
+        for (text, want) in [
+            ("\n\n[catalog", "line 3"),
+            ("[catalogue.x]\ntype = 'hunter2'", "`catalogue`"),
+            ("catalog = 'hunter2'", "key `catalog`"),
+            ("[catalog]\nx = 'hunter2'", "key `catalog.x`"),
+            ("[[catalog.x]]\ntoken = 'hunter2'", "key `catalog.x`"),
+            ("[catalog.x]\ntoken = hunter2", "line 2"),
+        ] {
             let error = Config::parse(text).unwrap_err().to_string();
-            assert!(error.contains(want), "{error}");
+            assert!(error.contains(want) && !error.contains("hunter2"), "{error}");
         }
         for (text, want) in [
             ("[catalog.x]\nwarehouse = '/x'", "`type` is missing"),
             ("[catalog.x]\ntype = 'hive'", "catalog `x`: unsupported: a catalog of type `hive`"),
             ("[catalog.x]\ntype = 'filesystem'", "`warehouse`"),
             ("[catalog.x]\ntype = 'filesystem'\nwarehouse = '/x'\nwarehose = 1", "`warehose`"),
-            ("[catalog.x]\ntype = 'memory'\nmax-staleness-ms = 'x'", "`max-staleness-ms`"),
+            (
+                "[catalog.x]\ntype = 'memory'\nmax-staleness-ms = 'x'",
+                "catalog `x`: invalid data: property `max-",
+            ),
+            ("[catalog.x]\ntype = 'memory'\na = 2020-01-01", "catalog `x`: property `a`"),
+            ("[catalog.datafusion]\ntype = 'memory'", "`datafusion`"),
+            ("[catalog.'']\ntype = 'memory'", "name"),
+            ("[catalog.x]\ntype = 'hadoop'\nwarehouse = '/no/such/directory'", "`file:///no/such/directory`"),
         ] {
             let config = Config::parse(text).unwrap();
             let errors = config.register(&SessionContext::new()).await;
@@ -332,6 +415,18 @@ mod tests {
             }
         }
         assert!(warehouse.join("catalog.db").is_file());
+    }
+
+    #[tokio::test]
+    async fn what_is_wrong_in_a_file_names_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("c.toml");
+        std::fs::write(&file, "[catalog.x]\ntype = 'hive'").unwrap();
+        let mut config = Config::load(Some(&file)).unwrap();
+        config.add_variables(pairs(&[("ICEFLOE_CATALOG__Y__TYPE", "hive")]));
+        let errors = config.register(&SessionContext::new()).await;
+        let named: Vec<bool> = errors.iter().map(|e| e.to_string().contains("c.toml")).collect();
+        assert_eq!(named, [true, false]);
     }
 
     #[test]

@@ -77,15 +77,17 @@ impl Shell {
         // `SELECT … FROM 'file.parquet'`, as in DataFusion's shell.
         let context = SessionContext::new_with_state(state).enable_url_table();
         let mut catalogs = Config::load(args.catalog_conf.as_deref())?;
-        catalogs.add_variables(unicode_variables());
+        let mut unavailable = catalogs.add_variables(unicode_variables());
         if let Some(warehouse) = &args.warehouse {
             catalogs.add_warehouse(&args.catalog_name, warehouse)?;
         }
-        let unavailable = catalogs.register(&context).await;
+        unavailable.extend(catalogs.register(&context).await);
         if let Some(catalog) = &args.catalog
             && let Err(e) = use_catalog(&context, catalog)
         {
-            return Err(unavailable.into_iter().next().map_or(e, Into::into));
+            let name = format!("catalog `{catalog}`");
+            let why = unavailable.into_iter().find(|e| e.to_string().contains(&name));
+            return Err(why.map_or(e, Into::into));
         }
         for e in unavailable {
             eprintln!("warning: {e}");
@@ -105,7 +107,7 @@ impl Shell {
         let start = Instant::now();
         let plan = self.context.iceberg_plan(sql).await?;
         let kind = Kind::of(&plan);
-        let frame = self.context.execute_logical_plan(plan).await?;
+        let frame = self.context.iceberg_execute(plan).await?;
         let plan = frame.create_physical_plan().await?;
         let task = self.context.task_ctx();
         let progress = Progress::follow(&plan);

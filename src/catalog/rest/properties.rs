@@ -38,6 +38,13 @@ const MIN_SECRET_LEN: usize = 4;
 #[derive(Clone, Default)]
 pub(super) struct Properties(BTreeMap<String, String>);
 
+/// What the user alone decides: how the connection is secured, and which files of this machine are
+/// read for it.
+fn is_the_users(name: &str) -> bool {
+    name == "rest.allow-http"
+        || ["rest.tls.", "ssl.", "rest.client.proxy."].iter().any(|prefix| name.starts_with(prefix))
+}
+
 impl Properties {
     /// Properties that a user gave: `env:NAME` stands for a variable of the environment.
     pub(super) fn of_user(given: BTreeMap<String, String>) -> Self {
@@ -60,8 +67,9 @@ impl Properties {
         overrides: BTreeMap<String, String>,
     ) -> Self {
         let mut merged = defaults;
+        merged.retain(|name, _| !is_the_users(name));
         merged.extend(self.0.clone());
-        merged.extend(overrides);
+        merged.extend(overrides.into_iter().filter(|(name, _)| !is_the_users(name)));
         Self(merged)
     }
 
@@ -174,6 +182,15 @@ mod tests {
         let merged = own.between(map(&[("a", "default"), ("d", "default")]), map(&[("b", "override")]));
         let value = |name| merged.get(name).unwrap();
         assert_eq!([value("a"), value("b"), value("c"), value("d")], ["own", "override", "own", "default"]);
+    }
+
+    #[test]
+    fn how_the_connection_is_secured_is_not_the_servers_to_say() {
+        let own = properties(&[("rest.allow-http", "false")]);
+        let names = ["rest.allow-http", "ssl.cabundle", "rest.tls.ca-file", "rest.client.proxy.hostname"];
+        let said = || names.iter().map(|name| (name.to_string(), "true".to_owned())).collect();
+        let merged = own.between(said(), said());
+        assert_eq!(names.map(|name| merged.get(name)), [Some("false"), None, None, None]);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::database::{Database, Statement};
-use super::text_of;
 use super::uri::Dialect;
+use super::{not_a_commit, text_of};
 use crate::catalog::TableIdent;
 use crate::catalog::metastore::{EntryKind, Swap};
 use crate::error::{Error, Result};
@@ -53,6 +53,7 @@ impl SchemaVersion {
 pub(super) struct Tables {
     catalog: String,
     version: SchemaVersion,
+    dialect: Dialect,
 }
 
 impl Tables {
@@ -87,13 +88,13 @@ impl Tables {
                 if let Err(e) = added
                     && !database.understands(PROBE_TYPE).await?
                 {
-                    return Err(e);
+                    return Err(not_a_commit(e));
                 }
                 SchemaVersion::V1
             }
             (false, _) => SchemaVersion::V0,
         };
-        Ok(Self { catalog: catalog.to_owned(), version })
+        Ok(Self { catalog: catalog.to_owned(), version, dialect: database.dialect() })
     }
 
     pub(super) fn check_views(&self) -> Result<()> {
@@ -197,10 +198,20 @@ impl Tables {
                        UNION SELECT namespace FROM iceberg_namespace_properties WHERE catalog_name = ?";
             return Statement::new(sql, &[&self.catalog, &self.catalog]);
         };
-        let sql = "SELECT table_namespace FROM iceberg_tables WHERE catalog_name = ? \
-                   AND (table_namespace = ? OR table_namespace LIKE ? ESCAPE '!') \
-                   UNION SELECT namespace FROM iceberg_namespace_properties WHERE catalog_name = ? \
-                   AND (namespace = ? OR namespace LIKE ? ESCAPE '!')";
+        // MariaDB looks for a pattern in an index as if the text after it began with none of the
+        // characters below the space or beyond the first 65536, and so misses some.
+        let whole = |column: &str| match self.dialect {
+            Dialect::MySql => format!("CONCAT({column}, '')"),
+            Dialect::Sqlite | Dialect::Postgres => column.to_owned(),
+        };
+        let sql = format!(
+            "SELECT table_namespace FROM iceberg_tables WHERE catalog_name = ? \
+             AND (table_namespace = ? OR {} LIKE ? ESCAPE '!') \
+             UNION SELECT namespace FROM iceberg_namespace_properties WHERE catalog_name = ? \
+             AND (namespace = ? OR {} LIKE ? ESCAPE '!')",
+            whole("table_namespace"),
+            whole("namespace"),
+        );
         let mut below = String::new();
         for c in namespace.chars() {
             if matches!(c, '!' | '%' | '_') {
@@ -251,7 +262,7 @@ async fn create(database: &Database, probe: &'static str, mut sql: String) -> Re
         // Somebody may have been faster.
         Err(e) => match database.understands(probe).await? {
             true => Ok(()),
-            false => Err(e),
+            false => Err(not_a_commit(e)),
         },
     }
 }

@@ -194,3 +194,15 @@ async fn debug_shows_no_secrets() {
     let catalog = connect(&properties).await;
     assert!(!format!("{catalog:?}").contains("hunter2"));
 }
+
+#[tokio::test]
+async fn a_damaged_database_is_no_commit_of_unknown_state() {
+    let dir = tempfile::tempdir().unwrap();
+    connect(&in_dir(&dir)).await;
+    let whole = std::fs::read(dir.path().join("catalog.db")).unwrap();
+    for damaged in [&whole[..5000], &b"no database at all"[..]] {
+        std::fs::write(dir.path().join("catalog.db"), damaged).unwrap();
+        let e = SqlCatalog::connect("c", in_dir(&dir)).await.unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Io, "{e}");
+    }
+}

@@ -1,0 +1,149 @@
+//! Statements that DataFusion would run without asking an Iceberg catalog, or ask it too little.
+
+use std::sync::Arc;
+
+use datafusion::catalog::CatalogProvider;
+use datafusion::common::{TableReference, exec_datafusion_err};
+use datafusion::dataframe::DataFrame;
+use datafusion::error::Result;
+use datafusion::logical_expr::{CreateCatalogSchema, DdlStatement, LogicalPlan, LogicalPlanBuilder};
+use datafusion::prelude::SessionContext;
+
+use crate::error::Error;
+use crate::provider::IcebergCatalogProvider;
+
+/// Runs a plan.
+pub(super) async fn execute(context: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
+    match &plan {
+        LogicalPlan::Ddl(DdlStatement::CreateCatalogSchema(create)) => {
+            if let Some((catalog, schema)) = of_iceberg(context, create) {
+                return create_schema(context, catalog.as_ref(), &schema, create).await;
+            }
+        }
+        // With IF EXISTS, DataFusion takes every error for "there is none".
+        LogicalPlan::Ddl(DdlStatement::DropTable(drop)) => check_drop(context, &drop.name)?,
+        LogicalPlan::Ddl(DdlStatement::DropView(drop)) => check_drop(context, &drop.name)?,
+        _ => {}
+    }
+    context.execute_logical_plan(plan).await
+}
+
+/// The Iceberg catalog and the name in it of a schema to create. The statement's name was joined with
+/// dots, and nested namespaces have some themselves.
+fn of_iceberg(
+    context: &SessionContext,
+    create: &CreateCatalogSchema,
+) -> Option<(Arc<dyn CatalogProvider>, String)> {
+    let name = &create.schema_name;
+    for (at, _) in name.match_indices('.') {
+        let (catalog, schema) = (name.get(..at)?, name.get(at + 1..)?);
+        if let Some(catalog) = context.catalog(catalog) {
+            return catalog.is::<IcebergCatalogProvider>().then(|| (catalog, schema.to_owned()));
+        }
+    }
+    let default = context.state_ref().read().config_options().catalog.default_catalog.clone();
+    let catalog = context.catalog(&default)?;
+    catalog.is::<IcebergCatalogProvider>().then(|| (catalog, name.clone()))
+}
+
+/// Asks the catalog itself whether there is such a schema: that it can't be asked, or that another
+/// dropped it, is not "it exists".
+async fn create_schema(
+    context: &SessionContext,
+    catalog: &dyn CatalogProvider,
+    schema: &str,
+    create: &CreateCatalogSchema,
+) -> Result<DataFrame> {
+    let Some(provider) = catalog.downcast_ref::<IcebergCatalogProvider>() else {
+        return Err(exec_datafusion_err!("`{}` is in no Iceberg catalog", create.schema_name));
+    };
+    if !provider.create_schema(schema).await? && !create.if_not_exists {
+        return Err(exec_datafusion_err!("Schema '{schema}' already exists"));
+    }
+    context.execute_logical_plan(LogicalPlanBuilder::empty(false).build()?).await
+}
+
+/// Fails for a table or view in an Iceberg catalog.
+fn check_drop(context: &SessionContext, name: &TableReference) -> Result<()> {
+    let resolved = {
+        let state = context.state_ref();
+        let catalog = state.read().config_options().catalog.clone();
+        name.clone().resolve(&catalog.default_catalog, &catalog.default_schema)
+    };
+    let iceberg = context.catalog(&resolved.catalog).filter(|c| c.is::<IcebergCatalogProvider>());
+    let schema = iceberg.and_then(|catalog| catalog.schema(&resolved.schema));
+    match schema.is_some_and(|schema| schema.table_exist(&resolved.table)) {
+        true => Err(Error::unsupported(format!(
+            "`{resolved}`: tables and views of Iceberg catalogs can't be dropped by this statement"
+        ))
+        .into()),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{Catalog, MemoryCatalog, Namespace, TableCreation, TableIdent};
+    use crate::error::ErrorKind;
+    use crate::spec::{Schema, SchemaId};
+    use crate::sql::IcebergSql;
+
+    async fn session() -> (SessionContext, Arc<MemoryCatalog>) {
+        let catalog = Arc::new(MemoryCatalog::new("ice").unwrap());
+        let context = SessionContext::new();
+        let provider = IcebergCatalogProvider::new(Arc::clone(&catalog) as Arc<dyn Catalog>);
+        context.register_catalog("ice", Arc::new(provider));
+        (context, catalog)
+    }
+
+    fn namespace(levels: &[&str]) -> Namespace {
+        Namespace::new(levels.iter().copied()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn schemas_are_created_at_any_depth() {
+        let (context, catalog) = session().await;
+        for sql in ["CREATE SCHEMA ice.x", "CREATE SCHEMA ice.\"x.y\"", "CREATE SCHEMA \"ice\".\"x.y.z\""] {
+            context.iceberg_sql(sql).await.unwrap().collect().await.unwrap();
+            assert!(context.iceberg_sql(sql).await.unwrap_err().to_string().contains("already exists"));
+            context.iceberg_sql(&sql.replace("SCHEMA", "SCHEMA IF NOT EXISTS")).await.unwrap();
+        }
+        assert!(catalog.namespace_exists(&namespace(&["x", "y", "z"])).await.unwrap());
+        let e = context.iceberg_sql("CREATE SCHEMA IF NOT EXISTS ice.\"a.b\"").await.unwrap_err();
+        assert_eq!(Error::find_in(&e).unwrap().kind(), ErrorKind::NotFound);
+        context.iceberg_sql("DROP SCHEMA ice.\"x.y.z\"").await.unwrap();
+        // Others go elsewhere, and without a catalog they go to the default one.
+        context.iceberg_sql("CREATE SCHEMA s").await.unwrap();
+        assert!(context.catalog("datafusion").unwrap().schema("s").is_some());
+        context.iceberg_sql("SET datafusion.catalog.default_catalog = 'ice'").await.unwrap();
+        context.iceberg_sql("CREATE SCHEMA \"x.q\"").await.unwrap();
+        assert!(catalog.namespace_exists(&namespace(&["x", "q"])).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn what_another_dropped_is_created_again() {
+        let (context, catalog) = session().await;
+        context.iceberg_sql("CREATE SCHEMA ice.x").await.unwrap();
+        assert!(context.catalog("ice").unwrap().schema("x").is_some());
+        catalog.drop_namespace(&namespace(&["x"])).await.unwrap();
+        context.iceberg_sql("CREATE SCHEMA IF NOT EXISTS ice.x").await.unwrap();
+        assert!(catalog.namespace_exists(&namespace(&["x"])).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_table_that_can_not_be_dropped_is_not_said_to_be_missing() {
+        let (context, catalog) = session().await;
+        context.iceberg_sql("CREATE SCHEMA ice.x").await.unwrap();
+        let table = TableIdent::new(namespace(&["x"]), "t").unwrap();
+        let schema = Schema::new(SchemaId(0), Vec::new(), Vec::new()).unwrap();
+        catalog.create_table(&table, TableCreation::new(schema)).await.unwrap();
+        for sql in ["DROP TABLE ice.x.t", "DROP TABLE IF EXISTS ice.x.t", "DROP VIEW IF EXISTS ice.x.t"] {
+            let e = context.iceberg_sql(sql).await.unwrap_err();
+            assert_eq!(Error::find_in(&e).unwrap().kind(), ErrorKind::Unsupported, "{sql}");
+        }
+        context.iceberg_sql("DROP TABLE IF EXISTS ice.x.u").await.unwrap();
+        assert!(context.iceberg_sql("DROP TABLE ice.x.u").await.is_err());
+        assert!(catalog.table_exists(&table).await.unwrap());
+    }
+}
