@@ -11,7 +11,7 @@ use super::metastore::moved;
 use super::purge::purge;
 use super::{TableCommit, TableIdent};
 use crate::error::{Error, ErrorKind, Result};
-use crate::spec::{TableMetadata, TableProperties};
+use crate::spec::TableMetadata;
 use crate::storage::{Location, Storage, StoreKind};
 use crate::table::{
     METADATA_DIR, MetadataCodec, Table, find_current, hadoop_files, hadoop_version, hinted_version, is_table,
@@ -115,7 +115,7 @@ impl HadoopTable {
         ident: &TableIdent,
         base: Option<&str>,
     ) -> Result<(Arc<TableMetadata>, Location)> {
-        if TableProperties::new(&metadata.properties).metadata_path().is_some() {
+        if metadata.properties.contains_key(METADATA_PATH) {
             return Err(Error::unsupported(format!(
                 "property `{METADATA_PATH}`: the metadata of a table in a filesystem catalog lies in its directory"
             )));

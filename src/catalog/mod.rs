@@ -42,7 +42,7 @@ pub(crate) use metastore::{EntryKind, Metastore, Swap};
 #[cfg(test)]
 pub(crate) use placement::Placement;
 #[cfg(all(test, feature = "catalog-rest"))]
-pub(crate) use rest::tests::server as rest_server;
+pub(crate) use rest::tests::{java as java_rest_server, server as rest_server};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::table::Table;

@@ -599,7 +599,7 @@ pub(crate) async fn failed_commits_leave_nothing(s: &Subject) {
     let wrong = vec![TableRequirement::Uuid(Uuid::new_v4())];
     assert_eq!(kind(s.commit_if(&t, wrong, vec![set("a", "1")]).await), ErrorKind::CommitConflict);
     // What the updates themselves forbid.
-    refused_for_good(s.commit(&t, vec![TableUpdate::SetCurrentSchema(SchemaId(77))]).await);
+    refused_for_good(s.commit(&t, vec![TableUpdate::UpgradeFormatVersion(1)]).await);
     refused_for_good(s.commit(&t, vec![set("write.metadata.compression-codec", "lzo")]).await);
     assert_eq!(s.load(&t).await.metadata(), created.metadata());
     assert_eq!(metadata_files(&created).await, before);

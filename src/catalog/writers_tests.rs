@@ -57,7 +57,7 @@ async fn data_file(table: &Table, id: i64) -> ContentFile {
 }
 
 /// Appends a row to a table with one column, `id`.
-#[cfg(feature = "catalog-sql")]
+#[cfg(any(feature = "catalog-sql", feature = "catalog-rest"))]
 pub(crate) async fn append_row(catalog: &Arc<dyn Catalog>, ident: &TableIdent, id: i64) {
     let table = catalog.load_table(ident).await.unwrap();
     let file = data_file(&table, id).await;

@@ -1,10 +1,14 @@
 // Reads tables with Iceberg for Java, and says what it found: one JSON object a line.
 //
 //   java -cp CLASSES Check.java TABLE_DIRECTORY…      a `-` before it: only its metadata
+//   java -cp CLASSES Check.java --uri=… [--PROPERTY=VALUE…] [-|+|=]NAMESPACE.TABLE…
+//
+// The second way the tables are in a REST catalog: `+` changes one after it was read, `=` reads a
+// view, changes it and makes another of it.
 //
 // Each has the table's location as `table`, and `what`: `metadata` (a metadata file as Java writes
 // it again), the name of a metadata table, `rows` of the table, the data files that were `checked`,
-// what is `wrong` with them, or an `error`. Values are spelled as `rows.rs` does.
+// what is `wrong` with them, a `view`, or an `error`. Values are spelled as `rows.rs` does.
 
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
@@ -38,18 +42,29 @@ import org.apache.iceberg.Schema;
 import org.apache.iceberg.StructLike;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadataParser;
+import org.apache.iceberg.Transaction;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.data.GenericRecord;
 import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.data.InternalRecordWrapper;
 import org.apache.iceberg.data.Record;
 import org.apache.iceberg.data.parquet.GenericParquetReaders;
+import org.apache.iceberg.data.parquet.GenericParquetWriter;
+import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.hadoop.HadoopTables;
 import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.io.DataWriter;
+import org.apache.iceberg.io.OutputFile;
 import org.apache.iceberg.parquet.Parquet;
 import org.apache.iceberg.parquet.ParquetUtil;
+import org.apache.iceberg.rest.RESTCatalog;
 import org.apache.iceberg.types.Type;
 import org.apache.iceberg.types.TypeUtil;
 import org.apache.iceberg.types.Types;
 import org.apache.iceberg.variants.Variant;
+import org.apache.iceberg.view.BaseView;
+import org.apache.iceberg.view.View;
+import org.apache.iceberg.view.ViewMetadataParser;
 
 public class Check {
   static final StringBuilder OUT = new StringBuilder();
@@ -60,10 +75,31 @@ public class Check {
 
   public static void main(String[] args) throws Exception {
     HadoopTables tables = new HadoopTables(new Configuration());
+    Map<String, String> properties = new TreeMap<>();
+    List<String> names = new ArrayList<>();
     for (String arg : args) {
+      if (arg.startsWith("--")) {
+        String[] property = arg.substring(2).split("=", 2);
+        properties.put(property[0], property[1]);
+      } else {
+        names.add(arg);
+      }
+    }
+    RESTCatalog catalog = new RESTCatalog();
+    boolean remote = !properties.isEmpty();
+    if (remote) {
+      catalog.setConf(new Configuration());
+      catalog.initialize("rest", properties);
+    }
+    for (String arg : names) {
+      String name = arg.replaceFirst("^[-+=]", "");
+      if (arg.startsWith("=")) {
+        view(catalog, TableIdentifier.parse(name));
+        continue;
+      }
       boolean readsFiles = !arg.startsWith("-");
-      String location = readsFiles ? arg : arg.substring(1);
-      Table table = tables.load(location);
+      Table table = remote ? catalog.loadTable(TableIdentifier.parse(name)) : tables.load(name);
+      String location = remote ? table.location() : name;
       try {
         metadataFiles(table, location);
       } catch (Exception e) {
@@ -79,6 +115,9 @@ public class Check {
         List<String> wrong = new ArrayList<>();
         run(location, "checked", () -> check(table, wrong));
         say(location, "wrong", "[" + String.join(",", wrong) + "]");
+      }
+      if (arg.startsWith("+")) {
+        run(location, "changed", () -> change(table));
       }
     }
     System.out.write(OUT.toString().getBytes(StandardCharsets.UTF_8));
@@ -116,6 +155,60 @@ public class Check {
         OUT.append(quoted(file.toString())).append(",\"json\":").append(quoted(json)).append("}\n");
       }
     }
+  }
+
+  /**
+   * Adds a row to a table without partitions: one that is there, with another id and a column of
+   * Java's. Then changes metadata, several at once too.
+   */
+  static List<String> change(Table table) throws Exception {
+    table.updateSchema().addColumn("by_java", Types.IntegerType.get()).commit();
+    Record row = GenericRecord.create(table.schema());
+    try (CloseableIterable<Record> records = IcebergGenerics.read(table).build()) {
+      Record first = records.iterator().next();
+      table.schema().columns().forEach(column -> row.setField(column.name(), first.getField(column.name())));
+    }
+    row.setField("id", 9000L);
+    row.setField("by_java", 7);
+    OutputFile file = table.io().newOutputFile(table.locationProvider().newDataLocation("by_java.parquet"));
+    DataWriter<Record> writer =
+        Parquet.writeData(file)
+            .forTable(table)
+            .withSpec(table.spec())
+            .createWriterFunc(GenericParquetWriter::create)
+            .build();
+    try (writer) {
+      writer.write(row);
+    }
+    table.newAppend().appendFile(writer.toDataFile()).commit();
+    long snapshot = table.currentSnapshot().snapshotId();
+    table.manageSnapshots().createTag("by_java", snapshot).createBranch("java", snapshot).commit();
+    Transaction transaction = table.newTransaction();
+    transaction.updateProperties().set("by", "java").commit();
+    transaction.updateSpec().addField(Expressions.bucket("id", 4)).commit();
+    transaction.replaceSortOrder().asc("id").commit();
+    transaction.commitTransaction();
+    return List.of();
+  }
+
+  static void view(RESTCatalog catalog, TableIdentifier name) {
+    View view = catalog.loadView(name);
+    String json = ViewMetadataParser.toJson(((BaseView) view).operations().current());
+    say(name.toString(), "view", quoted(json));
+    view.replaceVersion()
+        .withSchema(view.schema())
+        .withDefaultNamespace(name.namespace())
+        .withQuery("spark", "SELECT 'by Java'")
+        .withQuery("datafusion", "SELECT 'by Java'")
+        .commit();
+    view.updateProperties().set("by", "java").commit();
+    catalog
+        .buildView(TableIdentifier.of(name.namespace(), name.name() + "_java"))
+        .withSchema(view.schema())
+        .withDefaultNamespace(name.namespace())
+        .withQuery("spark", "SELECT 1")
+        .withProperty("by", "java")
+        .create();
   }
 
   static List<String> metadataTable(Table table, MetadataTableType type) throws Exception {

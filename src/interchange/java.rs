@@ -32,27 +32,47 @@ const METADATA_TABLES: &[K] = &[
     K::AllDeleteFiles,
 ];
 
-/// Has Java read tables, and compares everything that it says of them with what we say.
+/// Has Java read the tables of a directory, and compares everything that it says of them with what
+/// we say.
 pub(super) async fn compare(
     classes: &str,
     catalog: &dyn Catalog,
     samples: &[Sample],
     found: &mut Differences,
 ) {
+    let mut asked = Vec::new();
+    for sample in samples {
+        let table = catalog.load_table(&sample.table).await.unwrap();
+        asked.push(format!("{}{}", mark(sample), table.metadata().location));
+    }
+    let answers = ask(classes, &asked);
+    compare_answers(answers, catalog, samples, found).await;
+}
+
+/// What says that only the metadata are to be read.
+pub(super) fn mark(sample: &Sample) -> &'static str {
+    if sample.kind == Kind::Unread { "-" } else { "" }
+}
+
+/// What Java says: see `Check.java`.
+pub(super) fn ask(classes: &str, arguments: &[String]) -> Vec<Json> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/interchange/Check.java");
     let mut command = Command::new("java");
     // Without a file, Hadoop's logging is as loud as it can be.
     command.args(["-Xmx1g", "-Duser.timezone=UTC", "-Dlog4j2.level=OFF", "-cp", classes]).arg(program);
-    let mut tables = Vec::new();
+    // The names of files are of this encoding.
+    command.env("LC_ALL", "C.UTF-8").args(arguments);
+    run(&mut command).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+pub(super) async fn compare_answers(
+    mut answers: Vec<Json>,
+    catalog: &dyn Catalog,
+    samples: &[Sample],
+    found: &mut Differences,
+) {
     for sample in samples {
         let table = catalog.load_table(&sample.table).await.unwrap();
-        let location = table.metadata().location.clone();
-        command.arg(format!("{}{location}", if sample.kind == Kind::Unread { "-" } else { "" }));
-        tables.push((sample, table));
-    }
-    let said = run(&mut command);
-    let mut answers: Vec<Json> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    for (sample, table) in tables {
         let location = table.metadata().location.clone();
         let (own, rest): (Vec<Json>, _) = answers.into_iter().partition(|a| a["table"] == location.as_str());
         answers = rest;

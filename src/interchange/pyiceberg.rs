@@ -1,4 +1,4 @@
-//! PyIceberg and we share catalogs: a SQLite file, and a REST server.
+//! PyIceberg and we share catalogs: a SQLite file, and REST servers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,6 +9,8 @@ use super::rows::{Differences, Rows};
 use super::tables::{Kind, Maker, Sample};
 use super::write::{append, delete};
 use super::{engine, run};
+#[cfg(feature = "catalog-rest")]
+use crate::catalog::java_rest_server;
 use crate::catalog::{Catalog, CatalogBuilder};
 
 /// The tables that PyIceberg changes, and we after it. All others it reads: without its native part it
@@ -31,7 +33,8 @@ fn script(python: &str, properties: &BTreeMap<String, String>, results: &Path, t
     run(Command::new(python).arg(program).arg(properties).arg(results).args(tables));
 }
 
-async fn take_turns(python: &str, properties: BTreeMap<String, String>, versions: &[u8]) {
+/// `odd_paths`: files may lie in any directory.
+async fn take_turns(python: &str, properties: BTreeMap<String, String>, versions: &[u8], odd_paths: bool) {
     let dir = tempfile::tempdir().unwrap();
     let catalog: Arc<dyn Catalog> =
         CatalogBuilder::new("ice").properties(properties.clone()).build().await.unwrap();
@@ -40,10 +43,9 @@ async fn take_turns(python: &str, properties: BTreeMap<String, String>, versions
     let prefix = format!("i{}_v", uuid::Uuid::new_v4().simple());
     for version in versions {
         let maker = Maker::new(&catalog, &prefix, *version).await;
-        let made = match properties["type"].as_str() {
-            // SeaweedFS refuses directories of empty values.
-            "rest" => maker.without_odd_paths().await,
-            _ => maker.all().await,
+        let made = match odd_paths {
+            true => maker.all().await,
+            false => maker.without_odd_paths().await,
         };
         samples.extend(made.into_iter().filter(is_readable));
     }
@@ -112,7 +114,7 @@ async fn through_a_sqlite_file() {
         ("uri", format!("sqlite:///{root}/catalog.db")),
         ("warehouse", format!("file://{root}/warehouse")),
     ];
-    take_turns(&python, properties.map(|(n, v)| (n.to_owned(), v)).into(), &[1, 2, 3]).await;
+    take_turns(&python, properties.map(|(n, v)| (n.to_owned(), v)).into(), &[1, 2, 3], true).await;
 }
 
 #[cfg(feature = "catalog-rest")]
@@ -125,5 +127,32 @@ async fn through_a_rest_server() {
         properties.remove(of_tests);
     }
     properties.insert("type".to_owned(), "rest".to_owned());
-    take_turns(&python, properties, &[1, 2]).await;
+    // SeaweedFS refuses directories of empty values.
+    take_turns(&python, properties, &[1, 2], false).await;
+}
+
+#[cfg(feature = "catalog-rest")]
+async fn through_java(more: &[(&str, &str)]) {
+    let Some(python) = engine("ICEFLOE_TEST_PYICEBERG") else { return };
+    let Some(mut properties) = java_rest_server::properties(more) else { return };
+    properties.insert("type".to_owned(), "rest".to_owned());
+    take_turns(&python, properties, &[1, 2, 3], true).await;
+}
+
+#[cfg(feature = "catalog-rest")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn through_a_server_of_java() {
+    through_java(&[]).await;
+}
+
+/// With tokens, and with the snapshots of branches and tags only.
+#[cfg(feature = "catalog-rest")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn through_a_guarded_server_of_java() {
+    through_java(&[
+        ("warehouse", "guarded"),
+        ("credential", "me:hunter2"),
+        ("snapshot-loading-mode", "refs"),
+    ])
+    .await;
 }

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 
 use super::murmur3;
 use super::partition::PartitionSpec;
-use super::table_properties::TableProperties;
+use super::table_properties::{TableProperties, without_slashes};
 use super::value::Value;
 
 /// Bits of a hashed path's prefix.
@@ -47,13 +47,17 @@ impl DataLocation {
             )
             .context("property `write.location-provider.impl`"));
         }
-        let table_location = without_slash(table_location);
+        let table_location = without_slashes(table_location);
         let hashed = properties.object_storage_enabled()?;
-        let root = properties
-            .get("write.data.path")
-            .or_else(|| properties.get("write.object-storage.path").filter(|_| hashed))
-            .or_else(|| properties.get("write.folder-storage.path"))
-            .map_or_else(|| format!("{table_location}/data"), |path| without_slash(path).to_owned());
+        let names: &[&str] = match hashed {
+            true => &["write.data.path", "write.object-storage.path", "write.folder-storage.path"],
+            false => &["write.data.path", "write.folder-storage.path"],
+        };
+        let root = match names.iter().find(|name| properties.get(name).is_some()) {
+            Some(name) => properties.location(name)?,
+            None => None,
+        };
+        let root = root.map_or_else(|| format!("{table_location}/data"), str::to_owned);
         let layout = if hashed {
             let context = (!root.starts_with(table_location)).then(|| last_two(table_location));
             Layout::Hashed { context, partitions: properties.object_storage_partitioned_paths()? }
@@ -84,11 +88,6 @@ impl DataLocation {
             }
         }
     }
-}
-
-fn without_slash(path: &str) -> &str {
-    let trimmed = path.trim_end_matches('/');
-    if trimmed.is_empty() || trimmed.ends_with(':') { path } else { trimmed }
 }
 
 /// The last two names of a location.
@@ -146,6 +145,8 @@ mod tests {
         assert_eq!(file("s3://b/db/t", &[("write.data.path", "s3://c/x/")], true), "s3://c/x/p=1/a");
         let old = [("write.folder-storage.path", "s3://c/y")];
         assert_eq!(file("s3://b/db/t", &old, false), "s3://c/y/a");
+        assert_eq!(file("s3://b/db/t", &[("write.data.path", "file:///")], false), "file:///a");
+        assert_eq!(file("s3://b/db/t", &[("write.data.path", "/")], false), "/a");
         let other = [("write.object-storage.path", "s3://c/z")];
         assert_eq!(file("s3://b/db/t", &other, false), "s3://b/db/t/data/a", "only of hashed directories");
     }
@@ -163,6 +164,18 @@ mod tests {
         assert!(path.starts_with("s3://b/db/t/data/") && path.ends_with("/p=1/a"), "{path}");
         let old = [on, ("write.object-storage.path", "s3://c/z"), ("write.folder-storage.path", "s3://c/y")];
         assert!(file("s3://b/db/t", &old, false).starts_with("s3://c/z/0101/"));
+    }
+
+    #[test]
+    fn an_empty_path_is_not_the_root() {
+        for name in ["write.data.path", "write.folder-storage.path", "write.object-storage.path"] {
+            for path in ["", " "] {
+                let on = ("write.object-storage.enabled".to_owned(), "true".to_owned());
+                let set = BTreeMap::from([on, (name.to_owned(), path.to_owned())]);
+                let error = DataLocation::new("s3://b/t", &TableProperties::new(&set)).unwrap_err();
+                assert!(error.to_string().contains(&format!("property `{name}`")), "{error}");
+            }
+        }
     }
 
     #[test]

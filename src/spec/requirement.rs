@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::error::{Error, ErrorKind, Result};
 
 use super::ids::{FieldId, SchemaId, SnapshotId, SortOrderId, SpecId};
-use super::snapshot::RefType;
+use super::snapshot::{RefType, SnapshotRef};
 use super::table_metadata::{MAIN_BRANCH, TableMetadata};
 use super::table_update::TableUpdate;
 
@@ -25,6 +25,14 @@ pub enum TableRequirement {
         name: String,
         /// The snapshot it names.
         snapshot_id: Option<SnapshotId>,
+    },
+    /// The branch or tag is just this, with its rules for expiry; `None`: there is none of that name.
+    /// The REST protocol can't say so: its servers are asked for the snapshot only.
+    Ref {
+        /// The name of the branch or tag.
+        name: String,
+        /// What it is.
+        reference: Option<SnapshotRef>,
     },
     /// Nobody added columns.
     LastAssignedFieldId(FieldId),
@@ -49,6 +57,7 @@ impl TableRequirement {
             return match self {
                 Self::Create
                 | Self::RefSnapshotId { snapshot_id: None, .. }
+                | Self::Ref { reference: None, .. }
                 | Self::LastAssignedFieldId(_)
                 | Self::LastAssignedPartitionId(_) => Ok(()),
                 _ => failed("the table does not exist any more".to_owned()),
@@ -61,18 +70,12 @@ impl TableRequirement {
                 Some(found) => failed(format!("the table is another one: its UUID is {found}, not {uuid}")),
                 None => failed(format!("the table is another one: it has no UUID, not {uuid}")),
             },
-            Self::RefSnapshotId { name, snapshot_id } => {
-                let found = table.refs.get(name).map(|reference| reference.snapshot_id);
-                match (found, snapshot_id) {
-                    (found, wanted) if found == *wanted => Ok(()),
-                    (Some(_), None) => failed(format!("branch or tag `{name}` was created meanwhile")),
-                    (None, Some(wanted)) => {
-                        failed(format!("branch or tag `{name}` is gone; it was at snapshot {wanted}"))
-                    }
-                    (Some(found), Some(wanted)) => {
-                        failed(format!("branch or tag `{name}` is at snapshot {found}, not {wanted}"))
-                    }
-                    (None, None) => Ok(()),
+            Self::RefSnapshotId { name, snapshot_id } => check_snapshot(table, name, *snapshot_id),
+            Self::Ref { name, reference } => {
+                check_snapshot(table, name, reference.as_ref().map(|reference| reference.snapshot_id))?;
+                match table.refs.get(name) == reference.as_ref() {
+                    true => Ok(()),
+                    false => failed(format!("the rules of branch or tag `{name}` were changed meanwhile")),
                 }
             }
             Self::LastAssignedFieldId(id) => unchanged("last assigned field id", table.last_column_id, *id),
@@ -84,6 +87,19 @@ impl TableRequirement {
             Self::DefaultSortOrderId(id) => unchanged("default sort order", table.default_sort_order_id, *id),
         }
     }
+}
+
+fn check_snapshot(table: &TableMetadata, name: &str, wanted: Option<SnapshotId>) -> Result<()> {
+    let found = table.refs.get(name).map(|reference| reference.snapshot_id);
+    let message = match (found, wanted) {
+        (found, wanted) if found == wanted => return Ok(()),
+        (_, None) => format!("branch or tag `{name}` was created meanwhile"),
+        (None, Some(wanted)) => format!("branch or tag `{name}` is gone; it was at snapshot {wanted}"),
+        (Some(found), Some(wanted)) => {
+            format!("branch or tag `{name}` is at snapshot {found}, not {wanted}")
+        }
+    };
+    Err(Error::new(ErrorKind::CommitConflict, message))
 }
 
 fn unchanged<I: PartialEq + Display>(what: &str, found: I, wanted: I) -> Result<()> {
@@ -121,10 +137,10 @@ fn derive(updates: &[TableUpdate], base: Option<&TableMetadata>, replace: bool) 
             TableUpdate::AddSpec(_) => require(R::LastAssignedPartitionId(base.last_partition_id)),
             // All else is about what a replaced table does not keep.
             _ if replace => {}
-            TableUpdate::SetSnapshotRef { name, .. } => require(R::RefSnapshotId {
-                name: name.clone(),
-                snapshot_id: base.refs.get(name).map(|reference| reference.snapshot_id),
-            }),
+            // What sets one sets its rules too, which others may have changed.
+            TableUpdate::SetSnapshotRef { name, .. } => {
+                require(R::Ref { name: name.clone(), reference: base.refs.get(name).cloned() });
+            }
             // With the default spec, others may have removed the one that the files were written with.
             TableUpdate::AddSnapshot(_) => require(R::DefaultSpecId(base.default_spec_id)),
             TableUpdate::SetCurrentSchema(_) => require(R::CurrentSchemaId(base.current_schema_id)),
@@ -149,11 +165,11 @@ fn derive(updates: &[TableUpdate], base: Option<&TableMetadata>, replace: bool) 
 /// That nobody wrote to a branch: old schemas and specs may be in use by now, on `main`, too, as files
 /// of any spec can be added.
 fn branches(base: &TableMetadata) -> impl Iterator<Item = TableRequirement> + '_ {
-    let at = |name: &str, snapshot_id| TableRequirement::RefSnapshotId { name: name.to_owned(), snapshot_id };
+    let at = |name: &String, reference| TableRequirement::Ref { name: name.clone(), reference };
     let is_new = !base.refs.contains_key(MAIN_BRANCH);
     let branches = base.refs.iter().filter(|(_, r)| r.ref_type == RefType::Branch);
-    let branches = branches.map(move |(name, r)| at(name, Some(r.snapshot_id)));
-    branches.chain(is_new.then(|| at(MAIN_BRANCH, None)))
+    let branches = branches.map(move |(name, reference)| at(name, Some(reference.clone())));
+    branches.chain(is_new.then(|| TableRequirement::Ref { name: MAIN_BRANCH.to_owned(), reference: None }))
 }
 
 #[cfg(test)]
@@ -163,7 +179,7 @@ mod tests {
 
     use super::super::ids::SequenceNumber;
     use super::super::schema::Schema;
-    use super::super::snapshot::{Snapshot, SnapshotManifests, SnapshotRef};
+    use super::super::snapshot::{Snapshot, SnapshotManifests};
     use super::super::types::{NestedField, PrimitiveType};
     use super::TableRequirement as R;
     use super::*;
@@ -206,20 +222,24 @@ mod tests {
         R::RefSnapshotId { name: name.into(), snapshot_id: id.map(SnapshotId) }
     }
 
+    fn is(table: &TableMetadata, name: &str) -> R {
+        R::Ref { name: name.into(), reference: table.refs.get(name).cloned() }
+    }
+
     #[test]
     fn each_update_has_its_requirements() {
         let table = table();
         let schema = TableUpdate::AddSchema(Arc::clone(table.current_schema()));
         let spec = TableUpdate::AddSpec(Arc::clone(table.default_spec()));
-        let (branch, main) = (at("b", Some(2)), at("main", Some(1)));
+        let (branch, main) = (is(&table, "b"), is(&table, "main"));
         let cases = [
             (schema, vec![R::LastAssignedFieldId(FieldId(1))]),
             (TableUpdate::SetCurrentSchema(SchemaId(-1)), vec![R::CurrentSchemaId(SchemaId(0))]),
             (spec, vec![R::LastAssignedPartitionId(FieldId(999))]),
             (TableUpdate::SetDefaultSpec(SpecId(-1)), vec![R::DefaultSpecId(SpecId(0))]),
             (TableUpdate::SetDefaultSortOrder(SortOrderId(0)), vec![R::DefaultSortOrderId(SortOrderId(0))]),
-            (set_ref("main"), vec![at("main", Some(1))]),
-            (set_ref("new"), vec![at("new", None)]),
+            (set_ref("main"), vec![is(&table, "main")]),
+            (set_ref("new"), vec![is(&table, "new")]),
             (
                 TableUpdate::RemoveSchemas(vec![]),
                 vec![R::CurrentSchemaId(SchemaId(0)), branch.clone(), main.clone()],
@@ -267,6 +287,8 @@ mod tests {
             R::Uuid(table.table_uuid.unwrap()),
             at("main", Some(1)),
             at("new", None),
+            is(&table, "main"),
+            is(&table, "new"),
             R::LastAssignedFieldId(FieldId(1)),
             R::CurrentSchemaId(SchemaId(0)),
             R::LastAssignedPartitionId(FieldId(999)),
@@ -279,6 +301,16 @@ mod tests {
             at("main", Some(2)),
             at("main", None),
             at("new", Some(1)),
+            R::Ref { name: "main".into(), reference: None },
+            R::Ref { name: "new".into(), reference: table.refs.get("main").cloned() },
+            R::Ref { name: "main".into(), reference: table.refs.get("b").cloned() },
+            R::Ref {
+                name: "main".into(),
+                reference: Some(SnapshotRef {
+                    max_ref_age_ms: Some(1),
+                    ..SnapshotRef::new(SnapshotId(1), RefType::Branch)
+                }),
+            },
             R::LastAssignedFieldId(FieldId(2)),
             R::CurrentSchemaId(SchemaId(1)),
             R::LastAssignedPartitionId(FieldId(1000)),
@@ -294,7 +326,9 @@ mod tests {
         }
         assert!(R::Create.check(None).is_ok());
         assert!(at("main", None).check(None).is_ok());
-        for requirement in [&holds[0], &holds[1], &holds[4]] {
+        assert!(is(&table, "new").check(None).is_ok());
+        assert!(is(&table, "main").check(None).is_err());
+        for requirement in [&holds[0], &holds[1], &holds[6]] {
             let error = requirement.check(None).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::CommitConflict, "{requirement:?}");
         }

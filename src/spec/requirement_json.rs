@@ -50,7 +50,7 @@ impl TableRequirement {
         })
     }
 
-    /// Writes the requirement.
+    /// Writes the requirement, as far as the protocol can say it.
     pub fn to_json(&self) -> Json {
         match self {
             Self::Create => json!({"type": "assert-create"}),
@@ -59,6 +59,10 @@ impl TableRequirement {
             Self::RefSnapshotId { name, snapshot_id } => json!({
                 "type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": snapshot_id.map(|id| id.0)
             }),
+            Self::Ref { name, reference } => {
+                let snapshot_id = reference.as_ref().map(|reference| reference.snapshot_id);
+                Self::RefSnapshotId { name: name.clone(), snapshot_id }.to_json()
+            }
             Self::LastAssignedFieldId(id) => {
                 json!({"type": "assert-last-assigned-field-id", "last-assigned-field-id": id.0})
             }

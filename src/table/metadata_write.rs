@@ -51,11 +51,11 @@ impl MetadataCodec {
 }
 
 /// The directory of the metadata of a table or view at `location` with these properties.
-fn metadata_dir(location: &str, properties: &BTreeMap<String, String>) -> String {
-    match TableProperties::new(properties).metadata_path().filter(|path| !path.is_empty()) {
+fn metadata_dir(location: &str, properties: &BTreeMap<String, String>) -> Result<String> {
+    Ok(match TableProperties::new(properties).metadata_path()? {
         Some(path) => path.to_owned(),
         None => format!("{}/{METADATA_DIR}", location.trim_end_matches('/')),
-    }
+    })
 }
 
 /// Where the metadata file that follows `previous` goes: `NNNNN-<uuid>.metadata.json`. No two calls
@@ -72,7 +72,7 @@ pub(crate) fn next_metadata_location(
         return Err(Error::invalid("it has no location, so its metadata files have no place"));
     }
     let number = previous.and_then(number_of).map_or(0, |number| number.saturating_add(1));
-    let dir = metadata_dir(location, properties);
+    let dir = metadata_dir(location, properties)?;
     Ok(format!("{dir}/{number:05}-{}{}", Uuid::new_v4(), MetadataCodec::of(properties)?.suffix()))
 }
 
@@ -119,6 +119,8 @@ mod tests {
         let e = next_metadata_location("/t", &properties(&[(COMPRESSION, "lzo")]), None).unwrap_err();
         assert!(e.to_string().contains(COMPRESSION) && e.to_string().contains("lzo"), "{e}");
         assert!(next_metadata_location("", &BTreeMap::new(), None).is_err());
+        let e = next_metadata_location("s3://b/t", &properties(&[(METADATA_PATH, "")]), None).unwrap_err();
+        assert!(e.to_string().contains(METADATA_PATH), "{e}");
     }
 
     #[test]

@@ -93,12 +93,19 @@ async fn try_until_done(parts: &mut [Part], catalog: &dyn Catalog, attempts: &mu
     let Some(first) = parts.first() else { return Ok(Vec::new()) };
     let properties = TableProperties::new(&first.base.metadata().properties);
     let mut retry = Retry::new(properties.commit_retry()?);
+    let mut was_just_read = false;
     loop {
         *attempts += 1;
         let attempt = prepare(parts).await?;
         if attempt.iter().all(Option::is_none) {
-            return Ok(parts.iter().map(|part| part.base.clone()).collect());
+            // What the table had when it was read may be what others changed since.
+            if was_just_read || !reread(parts, catalog).await? {
+                return Ok(parts.iter().map(|part| part.base.clone()).collect());
+            }
+            was_just_read = true;
+            continue;
         }
+        was_just_read = false;
         let conflict = match send(&attempt, catalog).await {
             Ok(tables) => return Ok(in_order(parts, &attempt, tables)),
             Err(e) if e.kind() == ErrorKind::CommitConflict => e,
@@ -239,6 +246,16 @@ fn report(base: &Table, table: &Table, duration: Duration, attempts: u32) {
         attempts,
         summary: snapshot.summary.clone(),
     }));
+}
+
+/// Reads tables again that actions left as they were read. Gives whether one has changed.
+async fn reread(parts: &mut [Part], catalog: &dyn Catalog) -> Result<bool> {
+    if parts.iter().all(|part| part.actions.is_empty()) {
+        return Ok(false);
+    }
+    let before: Vec<_> = parts.iter().map(|part| part.base.metadata_location().clone()).collect();
+    reload(parts, catalog).await?;
+    Ok(parts.iter().zip(&before).any(|(part, before)| part.base.metadata_location() != before))
 }
 
 /// Reads the tables again, all or none.

@@ -65,15 +65,18 @@ impl ManifestFiles {
     }
 
     /// Where the next manifest list is written.
-    pub(super) fn next_list(&self, table: &Table, snapshot_id: SnapshotId) -> String {
+    ///
+    /// # Errors
+    /// `DataInvalid` if the table's properties are wrong.
+    pub(super) fn next_list(&self, table: &Table, snapshot_id: SnapshotId) -> Result<String> {
         let attempt = self.lists.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let directory = metadata_directory(table.metadata());
-        format!("{directory}/snap-{snapshot_id}-{attempt}-{}.avro", self.commit_id)
+        let directory = metadata_directory(table.metadata())?;
+        Ok(format!("{directory}/snap-{snapshot_id}-{attempt}-{}.avro", self.commit_id))
     }
 
-    fn next_manifest(&self, table: &Table) -> String {
+    fn next_manifest(&self, table: &Table) -> Result<String> {
         let number = self.manifests.fetch_add(1, Ordering::Relaxed);
-        format!("{}/{}-m{number}.avro", metadata_directory(table.metadata()), self.commit_id)
+        Ok(format!("{}/{}-m{number}.avro", metadata_directory(table.metadata())?, self.commit_id))
     }
 
     /// Writes a file.
@@ -119,7 +122,7 @@ impl<'a> Target<'a> {
 
     /// Ends a manifest and stores it.
     pub(super) async fn store(&self, writer: ManifestWriter) -> Result<ManifestFile> {
-        let path = self.files.next_manifest(self.table);
+        let path = self.files.next_manifest(self.table)?;
         let (bytes, manifest) = writer.finish(path.as_str())?;
         let written = self.files.write(self.table, &path, bytes).await;
         written.context(|| format!("manifest {path}"))?;

@@ -53,12 +53,14 @@ pub(super) fn check_writable(metadata: &TableMetadata) -> Result<()> {
 }
 
 /// The directory of a table's metadata files, as metadata records it.
-pub(super) fn metadata_directory(metadata: &TableMetadata) -> String {
-    let directory = match TableProperties::new(&metadata.properties).metadata_path() {
+///
+/// # Errors
+/// `DataInvalid` if the property that says so is wrong.
+pub(super) fn metadata_directory(metadata: &TableMetadata) -> Result<String> {
+    Ok(match TableProperties::new(&metadata.properties).metadata_path()? {
         Some(path) => path.to_owned(),
         None => format!("{}/metadata", metadata.location.trim_end_matches('/')),
-    };
-    directory.trim_end_matches('/').to_owned()
+    })
 }
 
 /// Milliseconds since 1970 UTC.

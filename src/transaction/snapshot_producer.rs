@@ -297,7 +297,7 @@ impl SnapshotProducer {
         for manifest in &manifests {
             writer.add(manifest)?;
         }
-        let list = self.files.next_list(base.table, base.snapshot_id);
+        let list = self.files.next_list(base.table, base.snapshot_id)?;
         let written = self.files.write(base.table, &list, writer.finish()?).await;
         written.context(|| format!("manifest list {list}"))?;
 

@@ -153,7 +153,7 @@ impl DataFileWriter {
 
     fn files(table: &Table, options: &WriteOptions) -> Result<FanoutWriter> {
         let metadata = table.metadata();
-        check_writable(table)?;
+        check_data_format(table)?;
         let schema = Self::schema(table, options.row_lineage)?;
         let spec = options.spec(table)?;
         let properties = TableProperties::new(&metadata.properties);
@@ -239,16 +239,33 @@ impl DataFileWriter {
     }
 }
 
-/// Whether new files of the table can be written at all.
-pub(super) fn check_writable(table: &Table) -> Result<()> {
-    let properties = TableProperties::new(&table.metadata().properties);
-    let format = properties.data_format()?;
-    if format != FileFormat::Parquet {
-        return Err(Error::unsupported(format!(
-            "files of format {format} can't be written; set the table's property `write.format.default` to `parquet`"
-        )));
+/// Whether new data files of the table can be written at all.
+fn check_data_format(table: &Table) -> Result<()> {
+    let format = TableProperties::new(&table.metadata().properties).data_format()?;
+    check_format(format, "write.format.default")?;
+    check_not_encrypted(table)
+}
+
+/// Whether new delete files of the table can be written at all; deletion vectors have one format.
+pub(super) fn check_delete_format(table: &Table) -> Result<()> {
+    let format = TableProperties::new(&table.metadata().properties).delete_format()?;
+    check_format(format, "write.delete.format.default")?;
+    check_not_encrypted(table)
+}
+
+fn check_format(format: FileFormat, property: &str) -> Result<()> {
+    if format == FileFormat::Parquet {
+        return Ok(());
     }
-    if properties.get("encryption.key-id").is_some() {
+    let message = format!(
+        "files of format {format} can't be written; set the table's property `{property}` to `parquet`"
+    );
+    Err(Error::unsupported(message))
+}
+
+/// Whether files of the table may be written as they are.
+pub(super) fn check_not_encrypted(table: &Table) -> Result<()> {
+    if table.metadata().properties.contains_key("encryption.key-id") {
         return Err(Error::unsupported(
             "encrypted files can't be written; write to a table without the property `encryption.key-id`",
         ));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::data_files::{WriteOptions, check_writable};
+use super::data_files::{WriteOptions, check_not_encrypted};
 use super::fanout::remove_files;
 use super::location::FileNames;
 use crate::error::{Error, Result, ResultExt};
@@ -47,7 +47,7 @@ impl DeletionVectorWriter {
     /// read.
     pub fn new(table: &Table, options: &WriteOptions) -> Result<Self> {
         let make = || {
-            check_writable(table)?;
+            check_not_encrypted(table)?;
             let version = table.metadata().format_version;
             if version < 3 {
                 return Err(Error::unsupported(format!(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
-use super::data_files::{WriteOptions, check_writable};
+use super::data_files::{WriteOptions, check_delete_format};
 use super::fanout::FanoutWriter;
 use super::parquet_file::ParquetFormat;
 use super::partition::PartitionSplitter;
@@ -36,7 +36,7 @@ impl EqualityDeleteWriter {
     }
 
     fn make(table: &Table, equality_ids: &[FieldId], options: &WriteOptions) -> Result<Self> {
-        check_writable(table)?;
+        check_delete_format(table)?;
         let metadata = table.metadata();
         if metadata.format_version < 2 {
             return Err(Error::unsupported("version 1 tables have no row-level deletes; upgrade it to 2"));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use roaring::RoaringTreemap;
 
-use super::data_files::{WriteOptions, check_writable};
+use super::data_files::{WriteOptions, check_delete_format};
 use super::fanout::remove_files;
 use super::location::FileNames;
 use super::parquet_file::{ParquetFormat, WrittenFile};
@@ -48,7 +48,7 @@ impl PositionDeleteWriter {
     }
 
     fn make(table: &Table, options: &WriteOptions) -> Result<Self> {
-        check_writable(table)?;
+        check_delete_format(table)?;
         match table.metadata().format_version {
             2 => {}
             1 => {

@@ -580,6 +580,27 @@ async fn tables_that_can_not_be_written_say_so() {
         let e = DataFileWriter::new(&open(&table).await, WriteOptions::default()).err().unwrap();
         assert!(e.to_string().contains(part), "{e}");
     }
+    // Each kind of delete file has its own format.
+    for (data, deletes, part) in [
+        ("parquet", Some("avro"), "write.delete.format.default"),
+        ("parquet", Some("csv"), "write.delete.format.default"),
+        ("orc", None, "write.delete.format.default"),
+        ("orc", Some("parquet"), ""),
+    ] {
+        let mut table = TestTable::new(id_and_s());
+        table.properties.push(("write.format.default", data.to_owned()));
+        table.properties.extend(deletes.map(|format| ("write.delete.format.default", format.to_owned())));
+        let opened = open(&table).await;
+        let options = WriteOptions::default();
+        let positions = PositionDeleteWriter::new(&opened, &options).err();
+        let keys = EqualityDeleteWriter::new(&opened, &[FieldId(1)], &options).err();
+        for e in [positions, keys] {
+            assert_eq!(e.is_none(), part.is_empty(), "{data} {deletes:?}");
+            assert!(e.is_none_or(|e| e.to_string().contains(part)), "{data} {deletes:?}");
+        }
+        table.format_version = 3;
+        assert!(DeletionVectorWriter::new(&open(&table).await, &options).is_ok(), "{data} {deletes:?}");
+    }
     let mut table = TestTable::new(id_and_s());
     table.specs = vec![by(&[(1, "z", Transform::Unknown("zorder".into()))])];
     let e = DataFileWriter::new(&open(&table).await, WriteOptions::default()).err().unwrap();

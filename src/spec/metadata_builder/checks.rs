@@ -10,6 +10,7 @@ use super::super::schema::Schema;
 use super::super::sort::SortOrder;
 use super::super::transform::Transform;
 use super::super::types::{NestedField, PrimitiveType, Type};
+use super::super::value::Value;
 
 /// The version of the format that has defaults and the newer types.
 const NEW_TYPES_VERSION: u8 = 3;
@@ -47,6 +48,10 @@ fn check_field(
         if !default.is_of(&field.field_type) {
             return wrong(format!("the default value is not of type {}", field.field_type));
         }
+        // JSON has no other numbers, and Java could not read the table any more.
+        if !is_finite(default) {
+            return wrong(format!("the default value {default:?} is not a finite number"));
+        }
     }
     for child in field.field_type.children() {
         check_field(child, format!("{full_name}.{}", child.name), format_version, names)?;
@@ -55,6 +60,14 @@ fn check_field(
     match names.replace(full_name) {
         None => Ok(()),
         Some(twice) => Err(Error::invalid(format!("two fields have the full name `{twice}`"))),
+    }
+}
+
+fn is_finite(value: &Value) -> bool {
+    match value {
+        Value::Float(v) => v.is_finite(),
+        Value::Double(v) => v.is_finite(),
+        _ => true,
     }
 }
 

@@ -59,8 +59,8 @@ impl TableMetadata {
     ///
     /// # Errors
     /// `DataInvalid` for an update that the specification forbids; `ValidationFailed` for one that
-    /// contradicts what the table has; `CommitConflict` for a snapshot that was made for an earlier
-    /// state of the table; `Unsupported` for versions of the format that are not written.
+    /// contradicts what the table has; `CommitConflict` for one that was made for an earlier state of
+    /// the table, such as what names a snapshot or a spec that is gone; `Unsupported` for versions of the format that are not written.
     pub fn apply(base: Option<&TableMetadata>, updates: &[TableUpdate], now_ms: i64) -> Result<Self> {
         let mut builder = Builder::new(base, updates, now_ms)?;
         for update in updates {

@@ -15,7 +15,7 @@ use super::super::table_metadata::TableMetadata;
 use super::super::table_update::LAST_ADDED;
 use super::super::transform::Transform;
 use super::checks::{check_order, check_partition_names, check_schema, check_spec};
-use super::{Builder, refused};
+use super::{Builder, outdated, refused};
 
 impl TableMetadata {
     /// The table's schema that is the same as `schema`, apart from its id.
@@ -65,7 +65,7 @@ impl Builder<'_> {
 
     pub(super) fn set_current_schema(&mut self, id: SchemaId) -> Result<()> {
         let id = resolve(id, SchemaId(LAST_ADDED), self.last_added_schema, "schema")?;
-        known(&self.metadata.schemas, id, "schema")?;
+        still_known(&self.metadata.schemas, id, "schema")?;
         self.metadata.current_schema_id = id;
         Ok(())
     }
@@ -124,7 +124,8 @@ impl Builder<'_> {
                 && !others
                     .any(|other| other.source_ids == field.source_ids && other.transform == field.transform)
             {
-                return Err(refused(format!(
+                // As it is when the table was of version 1 when the spec was made.
+                return Err(outdated(format!(
                     "partition field `{}` has the id {} of another partition field",
                     field.name, field.field_id
                 )));
@@ -135,7 +136,7 @@ impl Builder<'_> {
 
     pub(super) fn set_default_spec(&mut self, id: SpecId) -> Result<()> {
         let id = resolve(id, SpecId(LAST_ADDED), self.last_added_spec, "partition spec")?;
-        known(&self.metadata.partition_specs, id, "partition spec")?;
+        still_known(&self.metadata.partition_specs, id, "partition spec")?;
         self.metadata.default_spec_id = id;
         Ok(())
     }
@@ -158,7 +159,7 @@ impl Builder<'_> {
 
     pub(super) fn set_default_sort_order(&mut self, id: SortOrderId) -> Result<()> {
         let id = resolve(id, SortOrderId(LAST_ADDED), self.last_added_order, "sort order")?;
-        known(&self.metadata.sort_orders, id, "sort order")?;
+        still_known(&self.metadata.sort_orders, id, "sort order")?;
         self.metadata.default_sort_order_id = id;
         Ok(())
     }
@@ -230,6 +231,14 @@ fn resolve<I: Copy + PartialEq>(id: I, last: I, added: Option<I>, what: &str) ->
 
 pub(super) fn known<'m, I: Ord + Display, T>(map: &'m BTreeMap<I, T>, id: I, what: &str) -> Result<&'m T> {
     map.get(&id).ok_or_else(|| refused(format!("the table has no {what} {id}")))
+}
+
+/// Whether what an update makes the table's is there: others may have removed it since.
+fn still_known<I: Ord + Display, T>(map: &BTreeMap<I, T>, id: I, what: &str) -> Result<()> {
+    match map.contains_key(&id) {
+        true => Ok(()),
+        false => Err(outdated(format!("the table has no {what} {id}"))),
+    }
 }
 
 /// One more than the highest id.

@@ -124,7 +124,7 @@ impl Builder<'_> {
         }
         let id = reference.snapshot_id;
         let Some(snapshot) = self.metadata.snapshot(id) else {
-            return Err(refused(format!(
+            return Err(outdated(format!(
                 "`{name}` can't be at snapshot {id}, which the table does not have"
             )));
         };

@@ -93,8 +93,8 @@ impl TableProperties<'_> {
     }
 
     /// `write.metadata.path`: where metadata files go; `metadata` in the table's location without.
-    pub fn metadata_path(&self) -> Option<&str> {
-        self.get("write.metadata.path").map(|path| path.trim_end_matches('/'))
+    pub fn metadata_path(&self) -> Result<Option<&str>> {
+        self.location("write.metadata.path")
     }
 
     /// `write.summary.partition-limit`: up to how many changed partitions summaries tell of each

@@ -14,6 +14,7 @@ mod writes;
 pub use commits::RetryPolicy;
 pub use metrics_config::{MetricsConfig, MetricsMode};
 pub use parquet::{BloomFilter, ParquetProperties};
+pub(in crate::spec) use parse::without_slashes;
 pub use writes::{DeleteGranularity, DistributionMode, IsolationLevel, RowLevelMode, RowLevelOperation};
 
 /// A typed view of a table's properties.

@@ -21,6 +21,15 @@ impl<'a> TableProperties<'a> {
         self.map.keys().filter_map(move |name| Some((name.strip_prefix(prefix)?, name.as_str())))
     }
 
+    /// A location without slashes at its end, if the property is set. An empty one would be the root of
+    /// the machine.
+    pub(in crate::spec) fn location(&self, name: &str) -> Result<Option<&'a str>> {
+        match self.get(name) {
+            Some(text) if text.trim().is_empty() => Err(bad_value(name, text, "a location")),
+            text => Ok(text.map(without_slashes)),
+        }
+    }
+
     /// A number, or `default` if the property is not set.
     pub(super) fn number<T: FromStr>(&self, name: &str, default: T) -> Result<T> {
         Ok(self.opt_number(name)?.unwrap_or(default))
@@ -75,6 +84,15 @@ impl<'a> TableProperties<'a> {
 /// The error of a property that has the wrong value.
 pub(super) fn bad_value(name: &str, value: &str, expected: impl Display) -> Error {
     wrong(name, Error::invalid(format!("expected {expected}, found `{value}`")))
+}
+
+/// A location without slashes at its end; those of `scheme://` stay.
+pub(in crate::spec) fn without_slashes(location: &str) -> &str {
+    let mut rest = location;
+    while let Some(shorter) = rest.strip_suffix('/').filter(|_| !rest.ends_with("://")) {
+        rest = shorter;
+    }
+    rest
 }
 
 /// An error of a property.

@@ -30,7 +30,7 @@ fn defaults_are_those_of_java() {
     assert!(!p.metadata_gzip().unwrap());
     assert_eq!(p.metadata_previous_versions_max().unwrap(), 100);
     assert!(!p.metadata_delete_after_commit().unwrap());
-    assert_eq!(p.metadata_path(), None);
+    assert_eq!(p.metadata_path().unwrap(), None);
     assert_eq!(p.summary_partition_limit().unwrap(), 0);
     assert!(!p.wap_enabled().unwrap() && p.gc_enabled().unwrap());
     assert_eq!(p.max_snapshot_age_ms().unwrap(), 432_000_000);

@@ -1,12 +1,14 @@
 //! Branches, tags, and which snapshot is current (spec, "Snapshot References").
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 
 use super::ancestry::{ancestors_of, is_ancestor};
 use crate::error::{Error, ErrorKind, Result, ResultExt};
-use crate::spec::{MAIN_BRANCH, RefType, SnapshotId, SnapshotRef, TableMetadata, TableUpdate};
+use crate::spec::{
+    MAIN_BRANCH, RefType, SnapshotId, SnapshotRef, TableMetadata, TableRequirement, TableUpdate,
+};
 use crate::table::Table;
 use crate::transaction::Action;
 
@@ -149,6 +151,37 @@ impl ManageSnapshots {
 impl Action for ManageSnapshots {
     async fn updates(&mut self, table: &Table) -> Result<Vec<TableUpdate>> {
         self.updates_of(table.metadata())
+    }
+
+    /// That nothing happened to the branches and tags that the changes have to do with: also to those
+    /// that they only go by, or take away, or find as they shall be.
+    fn requirements(&self, table: &Table) -> Vec<TableRequirement> {
+        let names: BTreeSet<&str> = self.changes.iter().flat_map(Change::names).collect();
+        let are = names.into_iter().map(|name| TableRequirement::Ref {
+            name: name.to_owned(),
+            reference: table.metadata().refs.get(name).cloned(),
+        });
+        are.collect()
+    }
+}
+
+impl Change {
+    /// The branches and tags that it reads or changes.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let (first, second) = match self {
+            Self::Create(_, name, None) => (name.as_str(), Some(MAIN_BRANCH)),
+            Self::ReplaceBy { branch: name, to: other, .. } | Self::Rename(name, other) => {
+                (name.as_str(), Some(other.as_str()))
+            }
+            Self::Create(_, name, Some(_))
+            | Self::Replace(_, name, _)
+            | Self::Remove(_, name)
+            | Self::MinSnapshotsToKeep(name, _)
+            | Self::MaxSnapshotAge(name, _)
+            | Self::MaxRefAge(name, _) => (name.as_str(), None),
+            Self::SetCurrent(_) | Self::RollbackTo(_) | Self::RollbackToTime(_) => (MAIN_BRANCH, None),
+        };
+        std::iter::once(first).chain(second)
     }
 }
 

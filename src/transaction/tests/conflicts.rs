@@ -1,7 +1,7 @@
 //! Commits that others get in the way of, or that fail.
 
 use super::*;
-use crate::spec::TableRequirement;
+use crate::spec::{RefType, SnapshotRef, TableRequirement};
 
 fn append(name: &str) -> Append {
     Append::fast().files([file(name, Some(1), 1)])
@@ -232,7 +232,10 @@ async fn requirements_tell_what_was_read() {
     let (catalog, table) = TestCatalog::with_table(2, &[]).await;
     let uuid = TableRequirement::Uuid(table.metadata().table_uuid.unwrap());
     let table = table.transaction().apply(append("a")).apply(append("b")).commit(&catalog).await.unwrap();
-    let main = |snapshot_id| TableRequirement::RefSnapshotId { name: "main".into(), snapshot_id };
+    let main = |snapshot_id: Option<_>| TableRequirement::Ref {
+        name: "main".into(),
+        reference: snapshot_id.map(|id| SnapshotRef::new(id, RefType::Branch)),
+    };
     let spec = TableRequirement::DefaultSpecId(SpecId(0));
     let expected = [uuid.clone(), spec.clone(), main(None)];
     assert_eq!(catalog.commits.lock().unwrap()[0].requirements, expected);

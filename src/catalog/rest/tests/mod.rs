@@ -1,6 +1,7 @@
 //! The catalog against a server in this process, and against a real one if there is one.
 
 mod faults;
+pub(crate) mod java;
 mod loading;
 mod planning;
 mod plans;

@@ -26,7 +26,7 @@ fn schemas_get_the_next_id_or_that_of_an_equal_one() {
     let by_id = apply(&back, &[TableUpdate::SetCurrentSchema(SchemaId(1))], CREATED).unwrap();
     assert_eq!(by_id.current_schema_id, SchemaId(1));
     refuses(&base, CURRENT, ErrorKind::DataInvalid, "no schema has been added");
-    refuses(&base, TableUpdate::SetCurrentSchema(SchemaId(5)), ErrorKind::ValidationFailed, "no schema 5");
+    refuses(&base, TableUpdate::SetCurrentSchema(SchemaId(5)), ErrorKind::CommitConflict, "no schema 5");
 }
 
 #[test]
@@ -75,6 +75,14 @@ fn types_and_defaults_need_their_version() {
         assert!(apply(&table(3), &[with_default(initial, write)], CREATED).is_ok());
     }
     refuses(&table(3), with_default(Some(Value::Long(1)), None), ErrorKind::DataInvalid, "not of type int");
+    for (of_type, value) in
+        [(P::Float, Value::Float(f32::NAN)), (P::Double, Value::Double(f64::NEG_INFINITY))]
+    {
+        let mut fields = columns();
+        let field = NestedField::optional(4, "d", of_type);
+        fields.push(NestedField { write_default: Some(value), ..field });
+        refuses(&table(3), add_schema(schema(0, fields)), ErrorKind::DataInvalid, "not a finite number");
+    }
     let mut fields = columns();
     fields.push(NestedField::required(4, "u", P::Unknown));
     refuses(&table(3), add_schema(schema(0, fields)), ErrorKind::DataInvalid, "can't be required");
@@ -172,7 +180,7 @@ fn specs_get_the_next_id_or_that_of_an_equal_one() {
     let back = apply(&after, &[TableUpdate::AddSpec(Arc::new(again)), DEFAULT_SPEC], CREATED).unwrap();
     assert_eq!((back.default_spec_id, back.last_partition_id), (SpecId(0), FieldId(1001)));
     refuses(&base, DEFAULT_SPEC, ErrorKind::DataInvalid, "no partition spec has been added");
-    refuses(&base, TableUpdate::SetDefaultSpec(SpecId(4)), ErrorKind::ValidationFailed, "spec 4");
+    refuses(&base, TableUpdate::SetDefaultSpec(SpecId(4)), ErrorKind::CommitConflict, "spec 4");
     let none = TableUpdate::AddSpec(Arc::new(spec(vec![])));
     let after = apply(&base, &[none, DEFAULT_SPEC], CREATED).unwrap();
     assert!(after.default_spec().is_unpartitioned());
@@ -197,7 +205,7 @@ fn specs_that_no_row_fits_are_refused() {
             "twice",
         ),
         (vec![field(3, 1001, "x", Transform::Unknown("z".into()))], ErrorKind::Unsupported, "`z`"),
-        (vec![field(3, 1000, "x", Transform::Identity)], ErrorKind::ValidationFailed, "id 1000 of another"),
+        (vec![field(3, 1000, "x", Transform::Identity)], ErrorKind::CommitConflict, "id 1000 of another"),
     ];
     let twice = vec![field(3, 1001, "x", Transform::Identity), field(1, 1001, "y", Transform::Identity)];
     refuses(

@@ -105,7 +105,7 @@ fn references() {
     assert_eq!(gone, none);
 
     let invalid = ErrorKind::DataInvalid;
-    refuses(&base, set_branch("x", 9), ErrorKind::ValidationFailed, "snapshot 9");
+    refuses(&base, set_branch("x", 9), ErrorKind::CommitConflict, "snapshot 9");
     refuses(&base, set_tag(MAIN_BRANCH, 1), invalid, "must be a branch");
     refuses(&base, set_branch("", 1), invalid, "name");
     let with = |ref_type, change: fn(&mut SnapshotRef)| {

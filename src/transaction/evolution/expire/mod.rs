@@ -143,14 +143,15 @@ impl Action for ExpireSnapshots {
         self.updates_of(table).await.context(|| "expiry of snapshots".to_owned())
     }
 
-    /// That no branch or tag has been moved: it could have been to a snapshot that goes.
+    /// That no branch or tag has been moved, which could have been to a snapshot that goes, or got
+    /// other rules.
     fn requirements(&self, table: &Table) -> Vec<TableRequirement> {
         let refs = table.metadata().refs.iter();
-        let at = refs.map(|(name, reference)| TableRequirement::RefSnapshotId {
+        let are = refs.map(|(name, reference)| TableRequirement::Ref {
             name: name.clone(),
-            snapshot_id: Some(reference.snapshot_id),
+            reference: Some(reference.clone()),
         });
-        at.collect()
+        are.collect()
     }
 
     async fn committed(&mut self, table: &Table) {

@@ -12,7 +12,7 @@ use super::*;
 use crate::spec::{
     Codec, ContentFile, ContentType, FileFormat, ManifestContent, ManifestEntry, ManifestFile,
     ManifestListWriter, ManifestListWriterOptions, ManifestStatus, ManifestWriter, ManifestWriterOptions,
-    Metrics, SchemaId, SequenceNumber, SpecId, StructType,
+    Metrics, RefType, SchemaId, SequenceNumber, SnapshotRef, SpecId, StructType,
 };
 use crate::storage::{Location, Storage, StorageProperties};
 use crate::table::OpenOptions;
@@ -167,11 +167,11 @@ async fn moved_references_are_conflicts() {
         json!({}),
     );
     let required = expire().requirements(&test_tables::opened(base));
-    let at = |name: &str, id| TableRequirement::RefSnapshotId {
+    let is = |name: &str, id, ref_type| TableRequirement::Ref {
         name: name.into(),
-        snapshot_id: Some(SnapshotId(id)),
+        reference: Some(SnapshotRef::new(SnapshotId(id), ref_type)),
     };
-    assert_eq!(required, [at("main", 9), at("t", 1)]);
+    assert_eq!(required, [is("main", 9, RefType::Branch), is("t", 1, RefType::Tag)]);
 }
 
 /// What a snapshot reaches.
