@@ -252,7 +252,15 @@ struct NamespaceProvider {
 impl NamespaceProvider {
     async fn load(&self, name: &str) -> Result<Option<IcebergTable>> {
         let ident = TableIdent::new(self.namespace.clone(), name)?;
-        self.inner.load(&ident).await?.map(IcebergTable::try_new).transpose()
+        let Some(table) = self.inner.load(&ident).await? else { return Ok(None) };
+        let (catalog, inner) = (Arc::clone(&self.inner.catalog), Arc::clone(&self.inner));
+        let observer = Arc::new(move |table: &Table| {
+            // Who changed a table sees what became of it.
+            if let Some(tables) = &inner.tables {
+                tables.insert(ident.clone(), table.clone());
+            }
+        });
+        IcebergTable::of_catalog(table, catalog, observer).map(Some)
     }
 
     async fn exists(&self, name: &str) -> Result<bool> {

@@ -3,6 +3,8 @@
 mod catalog;
 mod factory;
 mod files;
+#[cfg(test)]
+mod insert_tests;
 mod scan_plan;
 mod table;
 mod view;

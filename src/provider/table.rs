@@ -1,6 +1,8 @@
 //! A table at one of its snapshots as a `TableProvider`.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,14 +13,17 @@ use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::lit;
 
-use crate::arrow::to_predicate;
+use crate::arrow::{to_arrow_field, to_predicate, value_to_scalar};
+use crate::catalog::Catalog;
 use crate::error::{Error, Result, ResultExt};
 use crate::exec::{ScanRequest, build_scan, provider_schema};
 use crate::expr::{Predicate, decided_by_partition};
 use crate::metadata_table::{MetadataTable, MetadataTableKind};
 use crate::spec::{Schema, Selection, SnapshotSelector};
 use crate::table::{OpenOptions, Table};
+use crate::write::{InsertMode, InsertTarget, plan_insert};
 
 use super::scan_plan::{Planned, Wanted, plan_scan};
 
@@ -44,6 +49,24 @@ pub struct IcebergTable {
     selection: Selection,
     schema: SchemaRef,
     metadata_columns: bool,
+    /// Where the table's changes go; `None` for one that can only be read.
+    writes: Option<Writes>,
+    /// The values of columns that an INSERT does not name.
+    defaults: Arc<HashMap<String, Expr>>,
+}
+
+/// The catalog of a table.
+#[derive(Clone)]
+struct Writes {
+    catalog: Arc<dyn Catalog>,
+    /// Is told of the table after a change.
+    observer: Arc<dyn Fn(&Table) + Send + Sync>,
+}
+
+impl Debug for Writes {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Writes").field(&self.catalog.name()).finish()
+    }
 }
 
 impl IcebergTable {
@@ -72,7 +95,18 @@ impl IcebergTable {
         Self::select(table, &SnapshotSelector::Current, false)
     }
 
-    /// The same table at another snapshot.
+    /// The current snapshot of a table that is changed through its catalog.
+    pub(crate) fn of_catalog(
+        table: Table,
+        catalog: Arc<dyn Catalog>,
+        observer: Arc<dyn Fn(&Table) + Send + Sync>,
+    ) -> Result<Self> {
+        let defaults = write_defaults(table.metadata().current_schema())?;
+        let writes = Some(Writes { catalog, observer });
+        Ok(Self { writes, defaults: Arc::new(defaults), ..Self::try_new(table)? })
+    }
+
+    /// The same table at another snapshot, which can only be read.
     ///
     /// # Errors
     /// `NotFound` for a snapshot, reference or time that the table does not have; the message
@@ -136,7 +170,7 @@ impl IcebergTable {
         let in_table = || format!("table {}", table.name());
         let selection = table.metadata().select(selector).context(in_table)?;
         let schema = provider_schema(&table, &selection.schema, metadata_columns).context(in_table)?;
-        Ok(Self { table, selection, schema, metadata_columns })
+        Ok(Self { table, selection, schema, metadata_columns, writes: None, defaults: Arc::default() })
     }
 
     fn read_schema(&self) -> &Arc<Schema> {
@@ -197,6 +231,19 @@ impl IcebergTable {
     }
 }
 
+/// The write defaults of the columns that have one (spec, "Default values").
+fn write_defaults(schema: &Schema) -> Result<HashMap<String, Expr>> {
+    let mut defaults = HashMap::new();
+    for field in schema.fields() {
+        if let Some(value) = &field.write_default {
+            let data_type = to_arrow_field(field)?.data_type().clone();
+            let scalar = value_to_scalar(Some(value), &field.field_type, &data_type)?;
+            defaults.insert(field.name.clone(), lit(scalar));
+        }
+    }
+    Ok(defaults)
+}
+
 #[async_trait]
 impl TableProvider for IcebergTable {
     fn schema(&self) -> SchemaRef {
@@ -233,15 +280,32 @@ impl TableProvider for IcebergTable {
         Ok(filters.iter().map(answer).collect())
     }
 
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.defaults.get(column)
+    }
+
     async fn insert_into(
         &self,
         _: &dyn Session,
-        _: Arc<dyn ExecutionPlan>,
-        _: InsertOp,
+        input: Arc<dyn ExecutionPlan>,
+        operation: InsertOp,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        Err(Error::unsupported("INSERT is not supported yet")
-            .context(format!("table {}", self.table.name()))
-            .into())
+        let place = || format!("table {}", self.table.name());
+        let mode = match operation {
+            InsertOp::Append => InsertMode::Append,
+            InsertOp::Overwrite => InsertMode::Overwrite,
+            InsertOp::Replace => {
+                let message = "REPLACE INTO: Iceberg has no keys to replace rows by; use INSERT OVERWRITE";
+                return Err(Error::unsupported(message).context(place()).into());
+            }
+        };
+        let Some(Writes { catalog, observer }) = self.writes.clone() else {
+            let message = "INSERT: it was opened by its location or as a version, which can only be read; \
+                           write to the table of a catalog";
+            return Err(Error::unsupported(message).context(place()).into());
+        };
+        let target = InsertTarget { table: self.table.clone(), catalog, observer: Some(observer) };
+        Ok(plan_insert(target, input, mode)?)
     }
 
     async fn delete_from(&self, _: &dyn Session, _: Vec<Expr>) -> DfResult<Arc<dyn ExecutionPlan>> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use uuid::Uuid;
 
 use super::fanout::{FanoutWriter, Limits};
@@ -130,7 +131,8 @@ impl WriteOptions {
 /// # }
 /// ```
 ///
-/// One that is dropped leaves the files behind that it wrote.
+/// One that is dropped removes the files that it wrote in the background, if there is a runtime;
+/// [`DataFileWriter::abort`] waits for that.
 pub struct DataFileWriter {
     files: FanoutWriter,
     sort_order_id: SortOrderId,
@@ -197,6 +199,26 @@ impl DataFileWriter {
         batch: &RecordBatch,
     ) -> Result<()> {
         self.files.write_to(partition, batch).await.map_err(|e| e.context(self.place.clone()))
+    }
+
+    /// The columns of the rows, in the types of the files.
+    pub(super) fn arrow_schema(&self) -> &SchemaRef {
+        self.files.format().arrow_schema()
+    }
+
+    /// Rows as they are written; an error if they can't be.
+    pub(super) fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        self.files.format().conform(batch)
+    }
+
+    /// How many bytes of unfinished row groups are in memory.
+    pub(super) fn memory(&self) -> usize {
+        self.files.memory()
+    }
+
+    /// Ends the largest row group before its time; whether there was one.
+    pub(super) async fn flush_largest(&mut self) -> Result<bool> {
+        self.files.flush_largest().await.map_err(|e| e.context(self.place.clone()))
     }
 
     /// Ends the files; none for no rows.

@@ -153,17 +153,28 @@ impl FanoutWriter {
         if self.open.len() < 2 {
             return Ok(());
         }
-        let mut total: usize = self.open.values().map(|p| p.writer.memory()).sum();
-        while total > self.limits.memory {
-            let Some(largest) = self.open.values_mut().max_by_key(|p| p.writer.memory()) else { break };
-            let memory = largest.writer.memory();
-            if memory == 0 {
-                break;
-            }
-            largest.writer.flush().await?;
-            total -= memory;
-        }
+        while self.memory() > self.limits.memory && self.flush_largest().await? {}
         Ok(())
+    }
+
+    /// How many bytes of unfinished row groups are in memory.
+    pub(super) fn memory(&self) -> usize {
+        self.open.values().map(|p| p.writer.memory()).sum()
+    }
+
+    /// Ends the largest row group; whether there was one.
+    ///
+    /// # Errors
+    /// `Io` if it can't be written.
+    pub(super) async fn flush_largest(&mut self) -> Result<bool> {
+        let largest = self.open.values_mut().max_by_key(|p| p.writer.memory());
+        let Some(largest) = largest.filter(|p| p.writer.memory() > 0) else { return Ok(false) };
+        largest.writer.flush().await?;
+        Ok(true)
+    }
+
+    pub(super) fn format(&self) -> &ParquetFormat {
+        &self.format
     }
 
     /// Ends all files.
@@ -179,15 +190,34 @@ impl FanoutWriter {
                 return Err(e);
             }
         }
-        Ok(self.done)
+        Ok(std::mem::take(&mut self.done))
     }
 
     /// Removes everything that was written.
-    pub(super) async fn abort(self) {
-        for slot in self.open.into_values() {
-            slot.writer.abort().await;
+    pub(super) async fn abort(mut self) {
+        let (open, done) = (std::mem::take(&mut self.open), std::mem::take(&mut self.done));
+        remove(&self.table, open, done).await;
+    }
+}
+
+async fn remove(table: &Table, open: HashMap<PartitionValues, Partition>, done: Vec<ContentFile>) {
+    for slot in open.into_values() {
+        slot.writer.abort().await;
+    }
+    remove_files(table, &done).await;
+}
+
+/// Rows that failed on the way, or that nobody waits for any more: their files are of no use.
+impl Drop for FanoutWriter {
+    fn drop(&mut self) {
+        let (open, done) = (std::mem::take(&mut self.open), std::mem::take(&mut self.done));
+        if open.is_empty() && done.is_empty() {
+            return;
         }
-        remove_files(&self.table, &self.done).await;
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let table = self.table.clone();
+            runtime.spawn(async move { remove(&table, open, done).await });
+        }
     }
 }
 

@@ -2,26 +2,33 @@
 //!
 //! [`DataFileWriter`] takes rows of a table and gives back what a manifest says of the files that it
 //! wrote; delete files are written beside it. All of them are Parquet, but deletion vectors. Nothing
-//! here commits.
+//! here commits but the plan of an INSERT, whose writers are nodes of it.
 
 mod bounds;
 mod columns;
+mod commit_exec;
 mod counts;
 mod data_files;
 mod deletion_vectors;
 mod equality_deletes;
+mod execution;
 mod fanout;
+mod insert;
 mod location;
 mod parquet_file;
 mod parquet_schema;
 mod partition;
 mod position_deletes;
+mod records;
 mod rolling;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod transformed;
+mod write_exec;
 
 pub use data_files::{DataFileWriter, LAST_UPDATED_COLUMN, ROW_ID_COLUMN, WriteOptions};
 pub use deletion_vectors::DeletionVectorWriter;
 pub use equality_deletes::EqualityDeleteWriter;
+pub(crate) use insert::{InsertMode, InsertTarget, plan_insert};
 pub use position_deletes::PositionDeleteWriter;

@@ -64,6 +64,10 @@ impl ParquetFormat {
     ///
     /// # Errors
     /// `DataInvalid` for rows that are not of the schema.
+    pub(super) fn arrow_schema(&self) -> &arrow::datatypes::SchemaRef {
+        &self.schema.arrow
+    }
+
     pub(super) fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         conform(batch, &self.schema)
     }

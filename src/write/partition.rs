@@ -12,7 +12,8 @@ use arrow::row::{RowConverter, SortField};
 use crate::arrow::{array_value, to_arrow_field, transform_array};
 use crate::error::{Error, Result, ResultExt};
 use crate::spec::{
-    NestedField, PartitionSpec, PartitionValues, PrimitiveType, Schema, StructType, Transform, Type, Value,
+    FieldId, NestedField, PartitionSpec, PartitionValues, PrimitiveType, Schema, StructType, Transform, Type,
+    Value,
 };
 
 /// Splits batches by the partition tuples of their rows.
@@ -25,11 +26,17 @@ pub(super) struct PartitionSplitter {
 #[derive(Debug)]
 struct SplitField {
     name: String,
-    transform: Transform,
-    /// The fields from the column down to the source.
-    path: Vec<String>,
-    source: PrimitiveType,
+    column: SourceColumn,
     result: PrimitiveType,
+}
+
+/// A column of the table, at any depth, with what is made of its values.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct SourceColumn {
+    pub(super) transform: Transform,
+    /// The fields from the column down to the source.
+    pub(super) path: Vec<String>,
+    pub(super) source: PrimitiveType,
 }
 
 impl PartitionSplitter {
@@ -51,19 +58,17 @@ impl PartitionSplitter {
         for (field, result) in spec.fields.iter().zip(&partition_type.fields) {
             // Its source may be gone, and is not needed.
             if field.transform == Transform::Void {
-                let void = SplitField {
-                    name: field.name.clone(),
+                let column = SourceColumn {
                     transform: Transform::Void,
                     path: Vec::new(),
                     source: PrimitiveType::Unknown,
-                    result: PrimitiveType::Unknown,
                 };
-                fields.push(void);
+                fields.push(SplitField { name: field.name.clone(), column, result: PrimitiveType::Unknown });
                 continue;
             }
             let split = split_field(field, result, schema);
             let split = split.context(|| format!("partition field `{}`", field.name))?;
-            sort_fields.push(SortField::new(result_type(&split)?));
+            sort_fields.push(SortField::new(split.column.result_type()?));
             fields.push(split);
         }
         let rows = RowConverter::new(sort_fields).map_err(not_split)?;
@@ -80,9 +85,10 @@ impl PartitionSplitter {
             return Ok(Vec::new());
         }
         let mut columns = Vec::with_capacity(self.fields.len());
-        for field in self.fields.iter().filter(|f| f.transform != Transform::Void) {
-            let transformed = source_column(batch, &field.path)
-                .and_then(|source| transform_array(&field.transform, &source, &field.source));
+        for field in self.fields.iter().filter(|f| f.column.transform != Transform::Void) {
+            let column = &field.column;
+            let transformed = source_column(batch, &column.path)
+                .and_then(|source| transform_array(&column.transform, &source, &column.source));
             columns.push(transformed.context(|| format!("partition field `{}`", field.name))?);
         }
         let keys = self.rows.convert_columns(&columns).map_err(not_split)?;
@@ -122,7 +128,7 @@ impl PartitionSplitter {
         let mut columns = columns.iter();
         let mut tuple = Vec::with_capacity(self.fields.len());
         for field in &self.fields {
-            let column = if field.transform == Transform::Void { None } else { columns.next() };
+            let column = if field.column.transform == Transform::Void { None } else { columns.next() };
             let value = match column {
                 Some(column) => array_value(column, row, &field.result)
                     .context(|| format!("partition field `{}`", field.name))?,
@@ -148,48 +154,56 @@ fn split_field(
     result: &NestedField,
     schema: &Schema,
 ) -> Result<SplitField> {
-    let id = field.source_id().ok_or_else(|| {
-        Error::unsupported("transforms of several columns can't be applied; partition by one column each")
-    })?;
-    let path = schema.path_of(id).ok_or_else(|| Error::invalid(format!("there is no source column {id}")))?;
-    let source = path.last().and_then(|f| f.field_type.as_primitive()).cloned();
-    let (Some(source), Type::Primitive(result)) = (source, &result.field_type) else {
-        return Err(Error::invalid(format!("source column {id} is not of a primitive type")));
+    let column = SourceColumn::new(&field.source_ids, &field.transform, schema)?;
+    let Type::Primitive(result) = &result.field_type else {
+        return Err(Error::invalid("its values are not of a primitive type"));
     };
-    if let Transform::Unknown(name) = &field.transform {
-        return Err(Error::unsupported(format!(
-            "transform `{name}` is not known, so rows can't be partitioned"
-        )));
-    }
-    let path = path.iter().map(|f| f.name.clone()).collect();
-    Ok(SplitField {
-        name: field.name.clone(),
-        transform: field.transform.clone(),
-        path,
-        source,
-        result: result.clone(),
-    })
+    Ok(SplitField { name: field.name.clone(), column, result: result.clone() })
 }
 
-/// The Arrow type of the transform's results.
-fn result_type(field: &SplitField) -> Result<DataType> {
-    let name = field.path.last().map(String::as_str).unwrap_or_default();
-    let mut source =
-        to_arrow_field(&NestedField::optional(1, name, field.source.clone()))?.data_type().clone();
-    // Within other types, strings and bytes are not views.
-    if field.path.len() > 1 {
-        source = match source {
-            DataType::Utf8View => DataType::Utf8,
-            DataType::BinaryView => DataType::Binary,
-            other => other,
+impl SourceColumn {
+    /// # Errors
+    /// `Unsupported` for a transform that is not known or has several arguments; `DataInvalid` for a
+    /// source column that is not there, or not of a primitive type.
+    pub(super) fn new(source_ids: &[FieldId], transform: &Transform, schema: &Schema) -> Result<Self> {
+        let [id] = source_ids else {
+            let message = "transforms of several columns can't be applied; use one column each";
+            return Err(Error::unsupported(message));
         };
+        let path = schema.path_of(*id);
+        let path = path.ok_or_else(|| Error::invalid(format!("there is no source column {id}")))?;
+        let source = path.last().and_then(|f| f.field_type.as_primitive()).cloned();
+        let source =
+            source.ok_or_else(|| Error::invalid(format!("source column {id} is not of a primitive type")))?;
+        if let Transform::Unknown(name) = transform {
+            return Err(Error::unsupported(format!(
+                "transform `{name}` is not known, so it can't be applied to rows"
+            )));
+        }
+        let path = path.iter().map(|f| f.name.clone()).collect();
+        Ok(Self { transform: transform.clone(), path, source })
     }
-    let result = transform_array(&field.transform, &new_empty_array(&source), &field.source)?;
-    Ok(result.data_type().clone())
+
+    /// The Arrow type of the transform's results.
+    pub(super) fn result_type(&self) -> Result<DataType> {
+        let name = self.path.last().map(String::as_str).unwrap_or_default();
+        let mut source =
+            to_arrow_field(&NestedField::optional(1, name, self.source.clone()))?.data_type().clone();
+        // Within other types, strings and bytes are not views.
+        if self.path.len() > 1 {
+            source = match source {
+                DataType::Utf8View => DataType::Utf8,
+                DataType::BinaryView => DataType::Binary,
+                other => other,
+            };
+        }
+        let result = transform_array(&self.transform, &new_empty_array(&source), &self.source)?;
+        Ok(result.data_type().clone())
+    }
 }
 
 /// The column at that path, null where a struct on the way is.
-fn source_column(batch: &RecordBatch, path: &[String]) -> Result<ArrayRef> {
+pub(super) fn source_column(batch: &RecordBatch, path: &[String]) -> Result<ArrayRef> {
     let missing = || Error::invalid(format!("the rows have no column `{}`", path.join(".")));
     let (first, rest) = path.split_first().ok_or_else(missing)?;
     let mut column = batch.column_by_name(first).ok_or_else(missing)?.clone();

@@ -1,0 +1,155 @@
+//! Plans INSERT: who writes which rows in which order, and who commits.
+
+use std::fmt::{self, Debug, Display, Formatter};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::compute::SortOptions;
+use datafusion::physical_expr::expressions::{CastExpr, Column};
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+
+use super::commit_exec::IcebergCommitExec;
+use super::data_files::{DataFileWriter, WriteOptions};
+use super::partition::SourceColumn;
+use super::transformed::TransformedColumn;
+use super::write_exec::IcebergWriteExec;
+use crate::catalog::Catalog;
+use crate::error::{Error, Result, ResultExt};
+use crate::spec::{DistributionMode, NullOrder, SortDirection, SortOrderId, TableProperties, Transform};
+use crate::table::Table;
+
+/// What becomes of the rows that are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InsertMode {
+    /// They stay.
+    Append,
+    /// All of them go.
+    Overwrite,
+}
+
+impl Display for InsertMode {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Append => "append",
+            Self::Overwrite => "overwrite",
+        })
+    }
+}
+
+/// The table that rows are written to.
+#[derive(Clone)]
+pub(crate) struct InsertTarget {
+    /// As it was when the statement was planned.
+    pub(crate) table: Table,
+    pub(crate) catalog: Arc<dyn Catalog>,
+    /// Who wants to know of the table after the commit.
+    pub(crate) observer: Option<Arc<dyn Fn(&Table) + Send + Sync>>,
+}
+
+impl Debug for InsertTarget {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InsertTarget").field(&self.table.name()).finish()
+    }
+}
+
+impl InsertTarget {
+    pub(super) fn committed(&self, table: &Table) {
+        if let Some(observer) = &self.observer {
+            observer(table);
+        }
+    }
+}
+
+/// How rows come to their writers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rows {
+    /// Rows with the same keys go to the same writer.
+    pub(super) keys: Vec<Arc<dyn PhysicalExpr>>,
+    /// The order in which a writer gets them.
+    pub(super) order: Option<LexOrdering>,
+    /// The table's order, if they have it within each file.
+    pub(super) sort_order_id: Option<SortOrderId>,
+}
+
+/// A plan that writes the rows of `input` to the table, and commits. Nothing happens before it is
+/// executed.
+///
+/// # Errors
+/// `DataInvalid` for rows that are not of the table's schema; `Unsupported` for tables that can't be
+/// written to. Each names the table.
+pub(crate) fn plan_insert(
+    target: InsertTarget,
+    input: Arc<dyn ExecutionPlan>,
+    mode: InsertMode,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let table = target.table.clone();
+    let place = || format!("table `{}`", table.name());
+    // It refuses tables that can't be written to.
+    let writer = DataFileWriter::new(&table, WriteOptions::default())?;
+    let input = conformed(input, &writer).context(place)?;
+    let rows = Rows::of(&table).context(place)?;
+    let write = IcebergWriteExec::new(input, table.clone(), rows);
+    Ok(Arc::new(IcebergCommitExec::new(Arc::new(write), target, mode)))
+}
+
+/// The rows in the types and order of the table's columns, which are found by name.
+fn conformed(input: Arc<dyn ExecutionPlan>, writer: &DataFileWriter) -> Result<Arc<dyn ExecutionPlan>> {
+    let (given, target) = (input.schema(), writer.arrow_schema());
+    writer.conform(&RecordBatch::new_empty(Arc::clone(&given)))?;
+    let mut columns = Vec::with_capacity(target.fields().len());
+    let mut is_same = given.fields().len() == target.fields().len();
+    for (i, field) in target.fields().iter().enumerate() {
+        // `conform` has seen that it is there.
+        let Some((index, found)) = given.column_with_name(field.name()) else { continue };
+        is_same &= index == i && found.data_type() == field.data_type();
+        let mut expr: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
+        if found.data_type() != field.data_type() && !field.data_type().is_nested() {
+            expr = Arc::new(CastExpr::new(expr, field.data_type().clone(), None));
+        }
+        columns.push(ProjectionExpr { expr, alias: field.name().clone() });
+    }
+    if is_same {
+        return Ok(input);
+    }
+    let projected = ProjectionExec::try_new(columns, input);
+    Ok(Arc::new(projected.map_err(|e| Error::invalid("the rows can't be made the table's").with_source(e))?))
+}
+
+impl Rows {
+    /// By the table's partition spec, sort order and `write.distribution-mode`.
+    fn of(table: &Table) -> Result<Self> {
+        let metadata = table.metadata();
+        let (schema, spec) = (metadata.current_schema(), metadata.default_spec());
+        let mode = TableProperties::new(&metadata.properties).distribution_mode()?;
+        let mut partitions: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
+        for field in spec.fields.iter().filter(|field| field.transform != Transform::Void) {
+            let column = SourceColumn::new(&field.source_ids, &field.transform, schema);
+            let column = column.and_then(TransformedColumn::new);
+            partitions.push(Arc::new(column.context(|| format!("partition field `{}`", field.name))?));
+        }
+        let order = metadata.default_sort_order();
+        let mut keys = Vec::with_capacity(order.fields.len());
+        for field in &order.fields {
+            let column = SourceColumn::new(&field.source_ids, &field.transform, schema);
+            let column = column.and_then(TransformedColumn::new).context(|| "sort order".to_owned())?;
+            let options = SortOptions {
+                descending: field.direction == SortDirection::Descending,
+                nulls_first: field.null_order == NullOrder::First,
+            };
+            keys.push(PhysicalSortExpr::new(Arc::new(column), options));
+        }
+        let mut rows = Self::default();
+        if !keys.is_empty() {
+            // A file has rows of one partition, so that these come first.
+            let by_partition = partitions.iter().map(|key| PhysicalSortExpr::new_default(Arc::clone(key)));
+            rows.order = LexOrdering::new(by_partition.chain(keys));
+            rows.sort_order_id = Some(order.order_id);
+        }
+        if mode != Some(DistributionMode::None) {
+            rows.keys = partitions;
+        }
+        Ok(rows)
+    }
+}
