@@ -404,6 +404,37 @@ mod tests {
         ..Can::EVERYTHING
     };
 
+    /// In the S3 bucket that `ICEFLOE_TEST_S3` has the properties of, as a JSON object: `warehouse` is the
+    /// bucket.
+    mod on_s3 {
+        use super::*;
+        use crate::catalog::writers_tests::{Checked, sixteen_writers};
+        use crate::catalog::{Catalog, CatalogBuilder};
+
+        async fn catalog() -> Option<Arc<dyn Catalog>> {
+            let text = crate::interchange::engine("ICEFLOE_TEST_S3")?;
+            let mut properties: BTreeMap<String, String> = serde_json::from_str(&text).unwrap();
+            // Each test has a directory of its own.
+            let warehouse = properties.get_mut("warehouse").unwrap();
+            *warehouse = format!("{warehouse}/{}", uuid::Uuid::new_v4().simple());
+            properties.insert("type".to_owned(), "hadoop".to_owned());
+            Some(CatalogBuilder::new("s3").properties(properties).build().await.unwrap())
+        }
+
+        async fn subject() -> Option<Subject> {
+            Some(Subject::new(catalog().await?, CAN))
+        }
+
+        crate::catalog::suite::cases!(subject);
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+        async fn many_writers() {
+            if let Some(catalog) = catalog().await {
+                sixteen_writers(catalog, Checked::All).await;
+            }
+        }
+    }
+
     mod local {
         use super::*;
 

@@ -9,6 +9,7 @@
 //! | `ICEFLOE_TEST_PYICEBERG` | a Python that has PyIceberg and PyArrow |
 //! | `ICEFLOE_TEST_DUCKDB` | a program: `duck_sql SQL…` |
 //! | `ICEFLOE_TEST_REST` | a REST catalog's properties, as `catalog/rest/tests/real.rs` has them |
+//! | `ICEFLOE_TEST_S3` | the properties of an S3 bucket, as `catalog/filesystem.rs` has them |
 //!
 //! `.ci/interchange` sets them all. Rows are exchanged as Parquet files, which DataFusion's own
 //! reader reads, so that nothing of ours is between an engine's answer and the comparison.

@@ -2,15 +2,40 @@
 
 use std::sync::Arc;
 
-use datafusion::catalog::CatalogProvider;
-use datafusion::common::{TableReference, exec_datafusion_err};
+use datafusion::catalog::{CatalogProvider, CatalogProviderList};
+use datafusion::common::{SchemaReference, TableReference, exec_datafusion_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
-use datafusion::logical_expr::{CreateCatalogSchema, DdlStatement, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{
+    CreateCatalogSchema, DdlStatement, DropCatalogSchema, LogicalPlan, LogicalPlanBuilder,
+};
 use datafusion::prelude::SessionContext;
 
 use crate::error::Error;
 use crate::provider::IcebergCatalogProvider;
+
+/// The catalogs of a session as they were registered, where the session has them wrapped.
+#[derive(Debug)]
+struct Registered(Arc<dyn CatalogProviderList>);
+
+/// The session with `SELECT … FROM 'file.parquet'`: DataFusion's
+/// [`enable_url_table`](SessionContext::enable_url_table), after which statements that create and drop
+/// things still find Iceberg catalogs.
+pub fn enable_url_table(context: SessionContext) -> SessionContext {
+    let registered = Registered(Arc::clone(context.state_ref().read().catalog_list()));
+    let context = context.enable_url_table();
+    context.state_ref().write().config_mut().set_extension(Arc::new(registered));
+    context
+}
+
+/// A catalog as it was registered.
+fn registered(context: &SessionContext, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+    let wrapped = context.state_ref().read().config().get_extension::<Registered>();
+    match wrapped {
+        Some(registered) => registered.0.catalog(name),
+        None => context.catalog(name),
+    }
+}
 
 /// Runs a plan.
 pub(super) async fn execute(context: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
@@ -18,6 +43,11 @@ pub(super) async fn execute(context: &SessionContext, plan: LogicalPlan) -> Resu
         LogicalPlan::Ddl(DdlStatement::CreateCatalogSchema(create)) => {
             if let Some((catalog, schema)) = of_iceberg(context, create) {
                 return create_schema(context, catalog.as_ref(), &schema, create).await;
+            }
+        }
+        LogicalPlan::Ddl(DdlStatement::DropCatalogSchema(drop)) => {
+            if let Some(done) = drop_schema(context, drop).await {
+                return done;
             }
         }
         // With IF EXISTS, DataFusion takes every error for "there is none".
@@ -37,12 +67,12 @@ fn of_iceberg(
     let name = &create.schema_name;
     for (at, _) in name.match_indices('.') {
         let (catalog, schema) = (name.get(..at)?, name.get(at + 1..)?);
-        if let Some(catalog) = context.catalog(catalog) {
+        if let Some(catalog) = registered(context, catalog) {
             return catalog.is::<IcebergCatalogProvider>().then(|| (catalog, schema.to_owned()));
         }
     }
     let default = context.state_ref().read().config_options().catalog.default_catalog.clone();
-    let catalog = context.catalog(&default)?;
+    let catalog = registered(context, &default)?;
     catalog.is::<IcebergCatalogProvider>().then(|| (catalog, name.clone()))
 }
 
@@ -60,6 +90,25 @@ async fn create_schema(
     if !provider.create_schema(schema).await? && !create.if_not_exists {
         return Err(exec_datafusion_err!("Schema '{schema}' already exists"));
     }
+    nothing(context).await
+}
+
+/// Drops a namespace, whatever the catalog is wrapped in; `None` if it is in no Iceberg catalog.
+async fn drop_schema(context: &SessionContext, drop: &DropCatalogSchema) -> Option<Result<DataFrame>> {
+    let default = context.state_ref().read().config_options().catalog.default_catalog.clone();
+    let (catalog, schema) = match &drop.name {
+        SchemaReference::Bare { schema } => (default.as_str(), schema),
+        SchemaReference::Full { schema, catalog } => (catalog.as_ref(), schema),
+    };
+    let catalog = registered(context, catalog).filter(|c| c.is::<IcebergCatalogProvider>())?;
+    Some(match catalog.deregister_schema(schema, drop.cascade) {
+        Ok(None) if !drop.if_exists => Err(exec_datafusion_err!("Schema '{}' doesn't exist", drop.name)),
+        Ok(_) => nothing(context).await,
+        Err(e) => Err(e),
+    })
+}
+
+async fn nothing(context: &SessionContext) -> Result<DataFrame> {
     context.execute_logical_plan(LogicalPlanBuilder::empty(false).build()?).await
 }
 
@@ -70,7 +119,7 @@ fn check_drop(context: &SessionContext, name: &TableReference) -> Result<()> {
         let catalog = state.read().config_options().catalog.clone();
         name.clone().resolve(&catalog.default_catalog, &catalog.default_schema)
     };
-    let iceberg = context.catalog(&resolved.catalog).filter(|c| c.is::<IcebergCatalogProvider>());
+    let iceberg = registered(context, &resolved.catalog).filter(|c| c.is::<IcebergCatalogProvider>());
     let schema = iceberg.and_then(|catalog| catalog.schema(&resolved.schema));
     match schema.is_some_and(|schema| schema.table_exist(&resolved.table)) {
         true => Err(Error::unsupported(format!(
@@ -89,9 +138,13 @@ mod tests {
     use crate::spec::{Schema, SchemaId};
     use crate::sql::IcebergSql;
 
-    async fn session() -> (SessionContext, Arc<MemoryCatalog>) {
+    /// Sessions as applications have them, and as the shell has one.
+    fn sessions() -> [(SessionContext, Arc<MemoryCatalog>); 2] {
+        [SessionContext::new(), enable_url_table(SessionContext::new())].map(with_catalog)
+    }
+
+    fn with_catalog(context: SessionContext) -> (SessionContext, Arc<MemoryCatalog>) {
         let catalog = Arc::new(MemoryCatalog::new("ice").unwrap());
-        let context = SessionContext::new();
         let provider = IcebergCatalogProvider::new(Arc::clone(&catalog) as Arc<dyn Catalog>);
         context.register_catalog("ice", Arc::new(provider));
         (context, catalog)
@@ -103,47 +156,54 @@ mod tests {
 
     #[tokio::test]
     async fn schemas_are_created_at_any_depth() {
-        let (context, catalog) = session().await;
-        for sql in ["CREATE SCHEMA ice.x", "CREATE SCHEMA ice.\"x.y\"", "CREATE SCHEMA \"ice\".\"x.y.z\""] {
-            context.iceberg_sql(sql).await.unwrap().collect().await.unwrap();
-            assert!(context.iceberg_sql(sql).await.unwrap_err().to_string().contains("already exists"));
-            context.iceberg_sql(&sql.replace("SCHEMA", "SCHEMA IF NOT EXISTS")).await.unwrap();
+        for (context, catalog) in sessions() {
+            for sql in ["CREATE SCHEMA ice.x", "CREATE SCHEMA ice.\"x.y\"", "CREATE SCHEMA \"ice\".\"x.y.z\""]
+            {
+                context.iceberg_sql(sql).await.unwrap().collect().await.unwrap();
+                assert!(context.iceberg_sql(sql).await.unwrap_err().to_string().contains("already exists"));
+                context.iceberg_sql(&sql.replace("SCHEMA", "SCHEMA IF NOT EXISTS")).await.unwrap();
+            }
+            assert!(catalog.namespace_exists(&namespace(&["x", "y", "z"])).await.unwrap());
+            let e = context.iceberg_sql("CREATE SCHEMA IF NOT EXISTS ice.\"a.b\"").await.unwrap_err();
+            assert_eq!(Error::find_in(&e).unwrap().kind(), ErrorKind::NotFound);
+            context.iceberg_sql("DROP SCHEMA ice.\"x.y.z\"").await.unwrap();
+            assert!(!catalog.namespace_exists(&namespace(&["x", "y", "z"])).await.unwrap());
+            assert!(context.iceberg_sql("DROP SCHEMA ice.\"x.y.z\"").await.is_err());
+            context.iceberg_sql("DROP SCHEMA IF EXISTS ice.\"x.y.z\"").await.unwrap();
+            // Others go elsewhere, and without a catalog they go to the default one.
+            context.iceberg_sql("CREATE SCHEMA s").await.unwrap();
+            assert!(context.catalog("datafusion").unwrap().schema("s").is_some());
+            context.iceberg_sql("SET datafusion.catalog.default_catalog = 'ice'").await.unwrap();
+            context.iceberg_sql("CREATE SCHEMA \"x.q\"").await.unwrap();
+            assert!(catalog.namespace_exists(&namespace(&["x", "q"])).await.unwrap());
         }
-        assert!(catalog.namespace_exists(&namespace(&["x", "y", "z"])).await.unwrap());
-        let e = context.iceberg_sql("CREATE SCHEMA IF NOT EXISTS ice.\"a.b\"").await.unwrap_err();
-        assert_eq!(Error::find_in(&e).unwrap().kind(), ErrorKind::NotFound);
-        context.iceberg_sql("DROP SCHEMA ice.\"x.y.z\"").await.unwrap();
-        // Others go elsewhere, and without a catalog they go to the default one.
-        context.iceberg_sql("CREATE SCHEMA s").await.unwrap();
-        assert!(context.catalog("datafusion").unwrap().schema("s").is_some());
-        context.iceberg_sql("SET datafusion.catalog.default_catalog = 'ice'").await.unwrap();
-        context.iceberg_sql("CREATE SCHEMA \"x.q\"").await.unwrap();
-        assert!(catalog.namespace_exists(&namespace(&["x", "q"])).await.unwrap());
     }
 
     #[tokio::test]
     async fn what_another_dropped_is_created_again() {
-        let (context, catalog) = session().await;
-        context.iceberg_sql("CREATE SCHEMA ice.x").await.unwrap();
-        assert!(context.catalog("ice").unwrap().schema("x").is_some());
-        catalog.drop_namespace(&namespace(&["x"])).await.unwrap();
-        context.iceberg_sql("CREATE SCHEMA IF NOT EXISTS ice.x").await.unwrap();
-        assert!(catalog.namespace_exists(&namespace(&["x"])).await.unwrap());
+        for (context, catalog) in sessions() {
+            context.iceberg_sql("CREATE SCHEMA ice.x").await.unwrap();
+            assert!(context.catalog("ice").unwrap().schema("x").is_some());
+            catalog.drop_namespace(&namespace(&["x"])).await.unwrap();
+            context.iceberg_sql("CREATE SCHEMA IF NOT EXISTS ice.x").await.unwrap();
+            assert!(catalog.namespace_exists(&namespace(&["x"])).await.unwrap());
+        }
     }
 
     #[tokio::test]
     async fn a_table_that_can_not_be_dropped_is_not_said_to_be_missing() {
-        let (context, catalog) = session().await;
-        context.iceberg_sql("CREATE SCHEMA ice.x").await.unwrap();
-        let table = TableIdent::new(namespace(&["x"]), "t").unwrap();
-        let schema = Schema::new(SchemaId(0), Vec::new(), Vec::new()).unwrap();
-        catalog.create_table(&table, TableCreation::new(schema)).await.unwrap();
-        for sql in ["DROP TABLE ice.x.t", "DROP TABLE IF EXISTS ice.x.t", "DROP VIEW IF EXISTS ice.x.t"] {
-            let e = context.iceberg_sql(sql).await.unwrap_err();
-            assert_eq!(Error::find_in(&e).unwrap().kind(), ErrorKind::Unsupported, "{sql}");
+        for (context, catalog) in sessions() {
+            context.iceberg_sql("CREATE SCHEMA ice.x").await.unwrap();
+            let table = TableIdent::new(namespace(&["x"]), "t").unwrap();
+            let schema = Schema::new(SchemaId(0), Vec::new(), Vec::new()).unwrap();
+            catalog.create_table(&table, TableCreation::new(schema)).await.unwrap();
+            for sql in ["DROP TABLE ice.x.t", "DROP TABLE IF EXISTS ice.x.t", "DROP VIEW IF EXISTS ice.x.t"] {
+                let e = context.iceberg_sql(sql).await.unwrap_err();
+                assert_eq!(Error::find_in(&e).unwrap().kind(), ErrorKind::Unsupported, "{sql}");
+            }
+            context.iceberg_sql("DROP TABLE IF EXISTS ice.x.u").await.unwrap();
+            assert!(context.iceberg_sql("DROP TABLE ice.x.u").await.is_err());
+            assert!(catalog.table_exists(&table).await.unwrap());
         }
-        context.iceberg_sql("DROP TABLE IF EXISTS ice.x.u").await.unwrap();
-        assert!(context.iceberg_sql("DROP TABLE ice.x.u").await.is_err());
-        assert!(catalog.table_exists(&table).await.unwrap());
     }
 }

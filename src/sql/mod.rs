@@ -24,5 +24,6 @@ mod time_travel;
 mod times;
 mod variant;
 
+pub use ddl::enable_url_table;
 pub use session::{IcebergSql, Script, enable, register, session_state_builder};
 pub use split::{Split, split};

@@ -97,14 +97,20 @@ impl Storage {
                 removed => removed.map_err(|e| io("remove", directory, e)),
             };
         }
-        let listed = self.list_dir(directory).await?;
-        if listed.iter().any(|entry| entry.is_dir || entry.name != MARKER) {
-            return Err(full());
+        // Files count: some stores list directories that the last file is gone from.
+        let marker = directory.join(MARKER);
+        let mut files = self.list_files(directory)?;
+        let mut is_made = false;
+        while let Some((file, _)) = files.try_next().await? {
+            if file != marker {
+                return Err(full());
+            }
+            is_made = true;
         }
-        if listed.is_empty() && !self.dir_exists(directory).await? {
+        if !is_made && !self.dir_exists(directory).await? {
             return Err(missing());
         }
-        self.delete(&directory.join(MARKER)).await?;
+        self.delete(&marker).await?;
         match self.dir_exists(directory).await? {
             // Hadoop's own markers are keys that end in `/`, which can't be addressed here.
             true => Err(Error::unsupported(format!(

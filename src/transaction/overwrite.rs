@@ -11,7 +11,7 @@ use super::snapshot_producer::SnapshotProducer;
 use super::validation::{Scope, Since};
 use crate::error::{Error, ErrorKind, Result};
 use crate::expr::{PartitionEvaluator, Predicate, ResidualEvaluator, StrictMetricsEvaluator};
-use crate::spec::{ContentFile, TableUpdate};
+use crate::spec::{ContentFile, IsolationLevel, TableUpdate};
 use crate::table::Table;
 
 /// Puts data files in the place of other files, or of all rows that match a filter.
@@ -81,6 +81,15 @@ impl Overwrite {
     /// Fails if an added file may have a row that the filter would not have removed.
     pub fn validate_added_files_match_filter(mut self) -> Self {
         self.added_must_match = true;
+        self
+    }
+
+    /// Checks what others did for a statement that copies the rows of the removed files which it does
+    /// not change. Rows that others deleted are always a conflict, as they would come back; rows that
+    /// they added are one if it is to be serializable.
+    pub fn validate_isolation(mut self, level: IsolationLevel) -> Self {
+        self.checks.no_deletes = true;
+        self.checks.no_data |= level == IsolationLevel::Serializable;
         self
     }
 

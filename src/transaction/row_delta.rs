@@ -14,7 +14,7 @@ use super::snapshot_producer::SnapshotProducer;
 use super::validation::{Scope, Since};
 use crate::error::{Error, ErrorKind, Result};
 use crate::expr::Predicate;
-use crate::spec::{ContentFile, TableUpdate};
+use crate::spec::{ContentFile, IsolationLevel, RowLevelOperation, TableUpdate};
 use crate::table::Table;
 
 /// Adds data files and delete files: the change of rows that leaves the files of other rows alone.
@@ -97,6 +97,20 @@ impl RowDelta {
         self.check_deleted = true;
         self.changes.removed_deletes.all_must_exist = true;
         self
+    }
+
+    /// Checks what others did for a statement that deletes rows by delete files. Rows that others
+    /// added are a conflict if it is to be serializable. Rows that they deleted are one for statements
+    /// that also write new versions of rows, which would come back: not for a DELETE.
+    pub fn validate_isolation(mut self, level: IsolationLevel, operation: RowLevelOperation) -> Self {
+        self.checks.no_data |= level == IsolationLevel::Serializable;
+        match operation {
+            RowLevelOperation::Delete => self,
+            RowLevelOperation::Update | RowLevelOperation::Merge => {
+                self.checks.no_deletes = true;
+                self.validate_deleted_files()
+            }
+        }
     }
 
     snapshot_options!();

@@ -15,7 +15,7 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::sqlparser::dialect::{Dialect, dialect_from_str};
 use futures::TryStreamExt;
-use icefloe::sql::{IcebergSql, session_state_builder};
+use icefloe::sql::{IcebergSql, enable_url_table, session_state_builder};
 
 use crate::args::{Args, Format, MaxRows};
 use crate::config::Config;
@@ -75,7 +75,7 @@ impl Shell {
         let state =
             session_state_builder().with_config(config).with_runtime_env(Arc::new(runtime.build()?)).build();
         // `SELECT … FROM 'file.parquet'`, as in DataFusion's shell.
-        let context = SessionContext::new_with_state(state).enable_url_table();
+        let context = enable_url_table(SessionContext::new_with_state(state));
         let mut catalogs = Config::load(args.catalog_conf.as_deref())?;
         let mut unavailable = catalogs.add_variables(unicode_variables());
         if let Some(warehouse) = &args.warehouse {

@@ -11,9 +11,9 @@ mod parse;
 mod tests;
 mod writes;
 
+pub use self::parquet::{BloomFilter, ParquetProperties};
 pub use commits::RetryPolicy;
 pub use metrics_config::{MetricsConfig, MetricsMode};
-pub use parquet::{BloomFilter, ParquetProperties};
 pub(in crate::spec) use parse::without_slashes;
 pub use writes::{DeleteGranularity, DistributionMode, IsolationLevel, RowLevelMode, RowLevelOperation};
 

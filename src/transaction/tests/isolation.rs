@@ -157,6 +157,58 @@ async fn vectors_of_rewritten_files_are_conflicts() {
 }
 
 #[tokio::test]
+async fn each_statement_is_as_isolated_as_the_table_says() {
+    use crate::spec::{IsolationLevel as L, RowLevelOperation as O, TableProperties};
+    let (catalog, table, id) = start(2).await;
+    let serializable = TableProperties::new(&table.metadata().properties);
+    for operation in [O::Delete, O::Update, O::Merge] {
+        assert_eq!(serializable.isolation_level(operation).unwrap(), L::Serializable);
+    }
+    let others = |what: &str, p: i32| {
+        let (t, of) = (table.transaction(), if p == 1 { a() } else { b() });
+        vec![match what {
+            "added" => t.apply(Append::fast().files([file("new", Some(p), 1)])),
+            "deleted" => t.apply(RowDelta::new().add_deletes([positions("d", Some(p))])),
+            "removed" => t.apply(DeleteFiles::new().files(&[of])),
+            _ => t.apply(Overwrite::new().remove_files([of]).add_files([file("c", Some(p), 1)])),
+        }]
+    };
+    // By copy-on-write: the new file has rows of the old one.
+    let copied = |level| {
+        let new = file("copy", Some(1), 5);
+        let overwrite = Overwrite::new().remove_files([a()]).add_files([new]).validate_from_snapshot(id);
+        overwrite.conflict_detection_filter(p(1)).validate_isolation(level)
+    };
+    // By merge-on-read: a delete, and new rows unless it is a DELETE.
+    let marked = |level, operation| {
+        let deletes = ContentFile { referenced_data_file: Some(a().file_path), ..positions("mine", Some(1)) };
+        let rows = (operation != O::Delete).then(|| file("mine_new", Some(1), 1));
+        let delta = RowDelta::new().add_deletes([deletes]).add_rows(rows).validate_from_snapshot(id);
+        delta.conflict_detection_filter(p(1)).validate_isolation(level, operation)
+    };
+    for (what, level, by_copy, by_delete, by_update) in [
+        ("added", L::Serializable, true, true, true),
+        ("added", L::Snapshot, false, false, false),
+        ("deleted", L::Serializable, true, false, true),
+        ("deleted", L::Snapshot, true, false, true),
+        ("removed", L::Serializable, true, false, true),
+        ("removed", L::Snapshot, true, false, true),
+        ("replaced", L::Serializable, true, true, true),
+        ("replaced", L::Snapshot, true, true, true),
+    ] {
+        let place = format!("{what}, {level:?}");
+        assert_eq!(conflicts(&catalog, &table, others(what, 1), copied(level)).await, by_copy, "{place}");
+        for (operation, expected) in [(O::Delete, by_delete), (O::Update, by_update), (O::Merge, by_update)] {
+            let found = conflicts(&catalog, &table, others(what, 1), marked(level, operation)).await;
+            assert_eq!(found, expected, "{place}, {operation:?}");
+            // In another partition it is no matter.
+            assert!(!conflicts(&catalog, &table, others(what, 2), marked(level, operation)).await);
+        }
+        assert!(!conflicts(&catalog, &table, others(what, 2), copied(level)).await);
+    }
+}
+
+#[tokio::test]
 async fn files_that_deletes_refer_to_must_be_there() {
     let (catalog, table, id) = start(2).await;
     let delta = || {

@@ -220,3 +220,27 @@ async fn a_runtime_that_stands_still_holds_no_connection() {
     drop(first);
     runtime.shutdown_background();
 }
+
+/// However often a query names a table, it is asked for once, and nothing else is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_costs_one_round_trip() {
+    use datafusion::prelude::SessionContext;
+
+    let (server, catalog) = with_table(Settings::default(), &[]).await;
+    let context = SessionContext::new();
+    let provider = crate::provider::IcebergCatalogProvider::new(Arc::new(catalog));
+    context.register_catalog("ice", Arc::new(provider));
+    // The first looks for the namespace, too.
+    context.sql("SELECT * FROM ice.db.t").await.unwrap().collect().await.unwrap();
+    server.requests();
+    for sql in [
+        "SELECT count(*) FROM ice.db.t",
+        "SELECT * FROM ice.db.t AS a JOIN ice.db.t AS b USING (id) WHERE a.id IN (SELECT id FROM ice.db.t)",
+    ] {
+        context.sql(sql).await.unwrap().collect().await.unwrap();
+        let seen: Vec<String> =
+            server.requests().iter().map(|seen| format!("{} {}", seen.method, seen.path)).collect();
+        assert_eq!(seen.len(), 1, "{sql}: {seen:?}");
+        assert!(seen[0].starts_with("GET") && seen[0].contains("/namespaces/db/tables/t"), "{seen:?}");
+    }
+}
