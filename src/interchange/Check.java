@@ -1,14 +1,16 @@
 // Reads tables with Iceberg for Java, and says what it found: one JSON object a line.
 //
 //   java -cp CLASSES Check.java TABLE_DIRECTORY…      a `-` before it: only its metadata
-//   java -cp CLASSES Check.java --uri=… [--PROPERTY=VALUE…] [-|+|=]NAMESPACE.TABLE…
+//   java -cp CLASSES Check.java --uri=… [--PROPERTY=VALUE…] [-|+|=|!|>]NAMESPACE.TABLE… *
 //
-// The second way the tables are in a REST catalog: `+` changes one after it was read, `=` reads a
-// view, changes it and makes another of it.
+// The second way the tables are in a catalog, of REST if there is no `--catalog-impl`: `+` changes one
+// after it was read, `=` reads a view, changes it and makes another of it, `!` makes a table and its
+// namespace, `>FROM>TO` renames one, and `*` says what there is.
 //
 // Each has the table's location as `table`, and `what`: `metadata` (a metadata file as Java writes
 // it again), the name of a metadata table, `rows` of the table, the data files that were `checked`,
-// what is `wrong` with them, a `view`, or an `error`. Values are spelled as `rows.rs` does.
+// what is `wrong` with them, a `view`, the `names` in a catalog, or an `error`. Values are spelled as
+// `rows.rs` does.
 
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
@@ -30,6 +32,7 @@ import java.util.TreeMap;
 import java.util.UUID;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.iceberg.CatalogUtil;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.MetadataTableType;
@@ -43,7 +46,11 @@ import org.apache.iceberg.StructLike;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.Transaction;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.catalog.ViewCatalog;
 import org.apache.iceberg.data.GenericRecord;
 import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.data.InternalRecordWrapper;
@@ -85,16 +92,28 @@ public class Check {
         names.add(arg);
       }
     }
-    RESTCatalog catalog = new RESTCatalog();
+    Catalog catalog = null;
     boolean remote = !properties.isEmpty();
     if (remote) {
-      catalog.setConf(new Configuration());
-      catalog.initialize("rest", properties);
+      String kind = properties.getOrDefault("catalog-impl", RESTCatalog.class.getName());
+      catalog = CatalogUtil.loadCatalog(kind, "ice", properties, new Configuration());
     }
     for (String arg : names) {
-      String name = arg.replaceFirst("^[-+=]", "");
-      if (arg.startsWith("=")) {
-        view(catalog, TableIdentifier.parse(name));
+      String name = arg.replaceFirst("^[-+=!>]", "");
+      if (arg.equals("*")) {
+        Map<String, String> found = new TreeMap<>();
+        namespaces(catalog, Namespace.empty(), found);
+        say("", "names", object(found));
+        continue;
+      } else if (arg.startsWith("=")) {
+        view((ViewCatalog) catalog, TableIdentifier.parse(name));
+        continue;
+      } else if (arg.startsWith("!")) {
+        create(catalog, TableIdentifier.parse(name));
+        continue;
+      } else if (arg.startsWith(">")) {
+        String[] ends = name.split(">");
+        catalog.renameTable(TableIdentifier.parse(ends[0]), TableIdentifier.parse(ends[1]));
         continue;
       }
       boolean readsFiles = !arg.startsWith("-");
@@ -170,17 +189,7 @@ public class Check {
     }
     row.setField("id", 9000L);
     row.setField("by_java", 7);
-    OutputFile file = table.io().newOutputFile(table.locationProvider().newDataLocation("by_java.parquet"));
-    DataWriter<Record> writer =
-        Parquet.writeData(file)
-            .forTable(table)
-            .withSpec(table.spec())
-            .createWriterFunc(GenericParquetWriter::create)
-            .build();
-    try (writer) {
-      writer.write(row);
-    }
-    table.newAppend().appendFile(writer.toDataFile()).commit();
+    append(table, row);
     long snapshot = table.currentSnapshot().snapshotId();
     table.manageSnapshots().createTag("by_java", snapshot).createBranch("java", snapshot).commit();
     Transaction transaction = table.newTransaction();
@@ -191,7 +200,69 @@ public class Check {
     return List.of();
   }
 
-  static void view(RESTCatalog catalog, TableIdentifier name) {
+  static void append(Table table, Record row) throws Exception {
+    String name = "by_java-" + UUID.randomUUID() + ".parquet";
+    OutputFile file = table.io().newOutputFile(table.locationProvider().newDataLocation(name));
+    DataWriter<Record> writer =
+        Parquet.writeData(file)
+            .forTable(table)
+            .withSpec(table.spec())
+            .createWriterFunc(GenericParquetWriter::create)
+            .build();
+    try (writer) {
+      writer.write(row);
+    }
+    table.newAppend().appendFile(writer.toDataFile()).commit();
+  }
+
+  /** Makes a table of a row, and its namespace with a property. */
+  static void create(Catalog catalog, TableIdentifier name) throws Exception {
+    ((SupportsNamespaces) catalog).createNamespace(name.namespace(), Map.of("by", "java"));
+    Schema schema =
+        new Schema(
+            Types.NestedField.required(1, "id", Types.LongType.get()),
+            Types.NestedField.optional(2, "text", Types.StringType.get()));
+    Table table = catalog.buildTable(name, schema).withProperty("format-version", "3").create();
+    Record row = GenericRecord.create(table.schema());
+    row.setField("id", 1L);
+    row.setField("text", "ü");
+    append(table, row);
+  }
+
+  /** Finds the namespaces below one, with what they hold. */
+  static void namespaces(Catalog catalog, Namespace parent, Map<String, String> found) {
+    SupportsNamespaces namespaces = (SupportsNamespaces) catalog;
+    for (Namespace namespace : namespaces.listNamespaces(parent)) {
+      Map<String, String> properties = new TreeMap<>();
+      namespaces
+          .loadNamespaceMetadata(namespace)
+          .forEach((property, value) -> properties.put(property, quoted(value)));
+      String views;
+      try {
+        views = list(((ViewCatalog) catalog).listViews(namespace));
+      } catch (UnsupportedOperationException e) {
+        views = "null";
+      }
+      String tables = list(catalog.listTables(namespace));
+      Map<String, String> all = Map.of("properties", object(properties), "tables", tables, "views", views);
+      found.put(namespace.toString(), object(all));
+      namespaces(catalog, namespace, found);
+    }
+  }
+
+  static String list(List<TableIdentifier> names) {
+    List<String> list = new ArrayList<>();
+    names.stream().map(TableIdentifier::name).sorted().forEach(name -> list.add(quoted(name)));
+    return "[" + String.join(",", list) + "]";
+  }
+
+  static String object(Map<String, String> members) {
+    List<String> list = new ArrayList<>();
+    members.forEach((name, value) -> list.add(quoted(name) + ":" + value));
+    return "{" + String.join(",", list) + "}";
+  }
+
+  static void view(ViewCatalog catalog, TableIdentifier name) {
     View view = catalog.loadView(name);
     String json = ViewMetadataParser.toJson(((BaseView) view).operations().current());
     say(name.toString(), "view", quoted(json));

@@ -5,6 +5,7 @@
 //! | variable | |
 //! | --- | --- |
 //! | `ICEFLOE_TEST_JAVA` | the class path of Iceberg for Java and of Hadoop, for its REST server too |
+//! | `ICEFLOE_TEST_JDBC` | besides it: the class path of Java's SQLite driver |
 //! | `ICEFLOE_TEST_SPARK` | a program: `spark_sql WAREHOUSE_DIR SQL…`, with a Hadoop catalog `ice` |
 //! | `ICEFLOE_TEST_PYICEBERG` | a Python that has PyIceberg and PyArrow |
 //! | `ICEFLOE_TEST_DUCKDB` | a program: `duck_sql SQL…` |
@@ -18,6 +19,8 @@ mod duckdb;
 mod java;
 #[cfg(feature = "catalog-rest")]
 mod java_rest;
+#[cfg(feature = "catalog-sql")]
+mod jdbc;
 mod pyiceberg;
 mod rows;
 mod spark;
