@@ -109,10 +109,15 @@ impl FilesystemCatalog {
         let listed = storage.list_dir(directory).await?;
         let names = listed.into_iter().filter(|e| e.is_dir && !e.name.starts_with('.')).map(|e| e.name);
         let look = |name: String| async {
-            let is_table = is_table(&storage, &directory.join(&name)).await?;
-            Ok((name, is_table))
+            let directory = directory.join(&name);
+            Result::Ok(match is_table(&storage, &directory).await? {
+                true => Some((name, true)),
+                // Some stores list directories that the last file is gone from.
+                false => storage.dir_exists(&directory).await?.then_some((name, false)),
+            })
         };
-        futures::stream::iter(names).map(look).buffered(CONCURRENT_LISTINGS).try_collect().await
+        let looked = futures::stream::iter(names).map(look).buffered(CONCURRENT_LISTINGS);
+        looked.try_filter_map(|found| async { Ok(found) }).try_collect().await
     }
 
     /// The directory of a namespace that exists.
