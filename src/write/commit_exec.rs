@@ -159,7 +159,13 @@ async fn commit(target: &InsertTarget, mode: InsertMode, files: Vec<ContentFile>
         InsertMode::Append if files.is_empty() => return Ok(None),
         InsertMode::Append => transaction.apply(Append::merging().files(files)),
         InsertMode::Overwrite => {
-            transaction.apply(Overwrite::new().rows_of(Predicate::True).add_files(files))
+            // The query may have read the table: what others did meanwhile would be lost unseen.
+            let overwrite = Overwrite::new().rows_of(Predicate::True).add_files(files);
+            let overwrite = overwrite.validate_no_conflicting_data().validate_no_conflicting_deletes();
+            match target.table.metadata().current_snapshot_id {
+                Some(read) => transaction.apply(overwrite.validate_from_snapshot(read)),
+                None => transaction.apply(overwrite),
+            }
         }
     };
     let catalog = target.catalog.as_ref();

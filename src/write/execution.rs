@@ -1,13 +1,20 @@
 //! One execution of a plan that writes files: what there is to remove if it fails.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use datafusion::execution::TaskContext;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+use super::data_files::DataFileWriter;
 use super::fanout::remove_files;
 use crate::spec::ContentFile;
 use crate::table::Table;
+
+/// How long is waited for writers that were told to stop.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Shared by the nodes of a plan while it is executed, through the context of its tasks; a plan can be
 /// executed several times, and each has files of its own.
@@ -16,7 +23,14 @@ pub(super) struct Execution {
     /// A part of the names of all files.
     pub(super) operation: Uuid,
     written: Mutex<Written>,
+    /// How many writers there are.
+    live: watch::Sender<usize>,
+    /// The clean-ups of writers that were stopped.
+    stopped: Mutex<Vec<JoinHandle<()>>>,
 }
+
+/// That a writer is at work.
+pub(super) struct Live(Arc<Execution>);
 
 enum Written {
     /// These are finished, and not committed yet.
@@ -30,7 +44,8 @@ enum Written {
 impl Execution {
     pub(super) fn new(table: &Table) -> Arc<Self> {
         let written = Mutex::new(Written::Files(Vec::new()));
-        Arc::new(Self { table: table.clone(), operation: Uuid::new_v4(), written })
+        let (live, stopped) = (watch::Sender::new(0), Mutex::default());
+        Arc::new(Self { table: table.clone(), operation: Uuid::new_v4(), written, live, stopped })
     }
 
     /// That of a task; `None` if whoever commits is somewhere else.
@@ -53,6 +68,12 @@ impl Execution {
         ))
     }
 
+    /// Counts a writer.
+    pub(super) fn enter(self: &Arc<Self>) -> Live {
+        self.live.send_modify(|live| *live += 1);
+        Live(Arc::clone(self))
+    }
+
     /// Remembers finished files; whether anybody still waits for them.
     pub(super) fn wrote(&self, files: &[ContentFile]) -> bool {
         match &mut *self.written.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -69,10 +90,21 @@ impl Execution {
         self.end(Written::Handed);
     }
 
-    /// Removes the files; those that are finished later are removed by who writes them.
+    /// Removes the files, once the writers have stopped: whoever runs them was told to.
     pub(super) async fn fail(&self) {
         let files = self.end(Written::Failed);
         remove_files(&self.table, &files).await;
+        let mut live = self.live.subscribe();
+        let is_late = tokio::time::timeout(PATIENCE, live.wait_for(|live| *live == 0)).await.is_err();
+        if is_late {
+            tracing::warn!("a writer of a statement that failed does not stop; its files may stay behind");
+        }
+        let stopped = std::mem::take(&mut *self.stopped.lock().unwrap_or_else(PoisonError::into_inner));
+        for done in stopped {
+            if let Err(error) = done.await {
+                tracing::warn!(%error, "files of a statement that failed may stay behind");
+            }
+        }
     }
 
     fn end(&self, next: Written) -> Vec<ContentFile> {
@@ -81,6 +113,22 @@ impl Execution {
             Written::Files(files) => files,
             Written::Failed | Written::Handed => Vec::new(),
         }
+    }
+}
+
+impl Live {
+    /// Removes the files of a writer that was stopped.
+    pub(super) fn stop(&self, writer: DataFileWriter) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let done = runtime.spawn(writer.abort());
+            self.0.stopped.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.live.send_modify(|live| *live = live.saturating_sub(1));
     }
 }
 

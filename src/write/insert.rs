@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::SortOptions;
+use arrow::datatypes::{DataType, FieldRef, Schema as ArrowSchema};
 use datafusion::physical_expr::expressions::{CastExpr, Column};
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
@@ -97,24 +98,49 @@ pub(crate) fn plan_insert(
 /// The rows in the types and order of the table's columns, which are found by name.
 fn conformed(input: Arc<dyn ExecutionPlan>, writer: &DataFileWriter) -> Result<Arc<dyn ExecutionPlan>> {
     let (given, target) = (input.schema(), writer.arrow_schema());
-    writer.conform(&RecordBatch::new_empty(Arc::clone(&given)))?;
-    let mut columns = Vec::with_capacity(target.fields().len());
-    let mut is_same = given.fields().len() == target.fields().len();
-    for (i, field) in target.fields().iter().enumerate() {
-        // `conform` has seen that it is there.
-        let Some((index, found)) = given.column_with_name(field.name()) else { continue };
-        is_same &= index == i && found.data_type() == field.data_type();
-        let mut expr: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
-        if found.data_type() != field.data_type() && !field.data_type().is_nested() {
-            expr = Arc::new(CastExpr::new(expr, field.data_type().clone(), None));
+    let mut columns = Vec::with_capacity(given.fields().len());
+    let mut fields: Vec<FieldRef> = Vec::with_capacity(given.fields().len());
+    for (i, found) in given.fields().iter().enumerate() {
+        let mut expr: Arc<dyn PhysicalExpr> = Arc::new(Column::new(found.name(), i));
+        let mut field = Arc::clone(found);
+        let wanted = target.field_with_name(found.name()).map(|field| field.data_type());
+        if let Ok(wanted) = wanted.map(|wanted| wanted.clone())
+            && wanted != *found.data_type()
+            && can_cast(found.data_type(), &wanted)
+        {
+            // What does not fit is an error.
+            expr = Arc::new(CastExpr::new(expr, wanted.clone(), None));
+            field = Arc::new(found.as_ref().clone().with_data_type(wanted));
         }
-        columns.push(ProjectionExpr { expr, alias: field.name().clone() });
+        columns.push(ProjectionExpr { expr, alias: found.name().clone() });
+        fields.push(field);
     }
-    if is_same {
+    let schema = Arc::new(ArrowSchema::new(fields));
+    writer.conform(&RecordBatch::new_empty(Arc::clone(&schema)))?;
+    // In the order of the table; `conform` has seen that all are there.
+    let place = |column: &ProjectionExpr| target.index_of(&column.alias).ok();
+    columns.sort_by_key(place);
+    if schema == given && columns.iter().map(place).eq((0..columns.len()).map(Some)) {
         return Ok(input);
     }
     let projected = ProjectionExec::try_new(columns, input);
     Ok(Arc::new(projected.map_err(|e| Error::invalid("the rows can't be made the table's").with_source(e))?))
+}
+
+/// Whether values are cast on their way: numbers, as the optimizer may have made them wider than the
+/// statement said, and what Arrow holds in several ways.
+fn can_cast(given: &DataType, wanted: &DataType) -> bool {
+    let is_text = |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let is_bytes =
+        |t: &DataType| matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+    let given = match given {
+        DataType::Dictionary(_, values) => values,
+        given => given,
+    };
+    given == wanted
+        || given.is_numeric() && wanted.is_numeric()
+        || is_text(given) && is_text(wanted)
+        || is_bytes(given) && is_bytes(wanted)
 }
 
 impl Rows {
@@ -122,7 +148,8 @@ impl Rows {
     fn of(table: &Table) -> Result<Self> {
         let metadata = table.metadata();
         let (schema, spec) = (metadata.current_schema(), metadata.default_spec());
-        let mode = TableProperties::new(&metadata.properties).distribution_mode()?;
+        let properties = TableProperties::new(&metadata.properties);
+        let mode = properties.distribution_mode()?;
         let mut partitions: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
         for field in spec.fields.iter().filter(|field| field.transform != Transform::Void) {
             let column = SourceColumn::new(&field.source_ids, &field.transform, schema);
@@ -142,10 +169,13 @@ impl Rows {
         }
         let mut rows = Self::default();
         if !keys.is_empty() {
-            // A file has rows of one partition, so that these come first.
+            rows.sort_order_id = Some(order.order_id);
+        }
+        // A file has rows of one partition, so that these come first. Otherwise many partitions would
+        // have to be open at once, or have many files.
+        if !keys.is_empty() || !properties.fanout()? {
             let by_partition = partitions.iter().map(|key| PhysicalSortExpr::new_default(Arc::clone(key)));
             rows.order = LexOrdering::new(by_partition.chain(keys));
-            rows.sort_order_id = Some(order.order_id);
         }
         if mode != Some(DistributionMode::None) {
             rows.keys = partitions;

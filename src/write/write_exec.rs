@@ -22,7 +22,7 @@ use futures::StreamExt;
 use uuid::Uuid;
 
 use super::data_files::{DataFileWriter, WriteOptions};
-use super::execution::{Execution, remove_later};
+use super::execution::{Execution, Live, remove_later};
 use super::insert::Rows;
 use super::records;
 use crate::error::Result;
@@ -137,7 +137,8 @@ impl ExecutionPlan for IcebergWriteExec {
         let consumer = MemoryConsumer::new(format!("IcebergWriteExec[{partition}]")).with_can_spill(true);
         let execution = Execution::of(&context);
         let mut writing = Writing {
-            writer: self.writer(partition, execution.as_ref().map(|e| e.operation))?,
+            writer: Some(self.writer(partition, execution.as_ref().map(|e| e.operation))?),
+            live: execution.as_ref().map(Execution::enter),
             memory: consumer.register(context.memory_pool()),
             rows: MetricBuilder::new(&self.metrics).counter("rows_written", partition),
             files: MetricBuilder::new(&self.metrics).counter("files_written", partition),
@@ -167,7 +168,9 @@ impl ExecutionPlan for IcebergWriteExec {
 
 /// A partition that is being written.
 struct Writing {
-    writer: DataFileWriter,
+    /// Until it is closed.
+    writer: Option<DataFileWriter>,
+    live: Option<Live>,
     memory: MemoryReservation,
     rows: Count,
     files: Count,
@@ -177,12 +180,13 @@ struct Writing {
 
 impl Writing {
     async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
         let timer = self.elapsed.timer();
-        self.writer.write(batch).await?;
+        writer.write(batch).await?;
         self.rows.add(batch.num_rows());
         // What the pool does not have is written out.
-        while self.memory.try_resize(self.writer.memory()).is_err() {
-            if !self.writer.flush_largest().await? {
+        while self.memory.try_resize(writer.memory()).is_err() {
+            if !writer.flush_largest().await? {
                 break;
             }
         }
@@ -190,13 +194,23 @@ impl Writing {
         Ok(())
     }
 
-    async fn close(self) -> Result<Vec<ContentFile>> {
+    async fn close(mut self) -> Result<Vec<ContentFile>> {
+        let Some(writer) = self.writer.take() else { return Ok(Vec::new()) };
         let timer = self.elapsed.timer();
-        let files = self.writer.close().await?;
+        let files = writer.close().await?;
         timer.done();
         self.files.add(files.len());
         let bytes = files.iter().filter_map(|file| usize::try_from(file.file_size_in_bytes).ok());
         bytes.for_each(|bytes| self.bytes.add(bytes));
         Ok(files)
+    }
+}
+
+/// Rows that failed on the way, or that nobody waits for any more.
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if let (Some(writer), Some(live)) = (self.writer.take(), &self.live) {
+            live.stop(writer);
+        }
     }
 }

@@ -94,6 +94,12 @@ impl TableProperties<'_> {
         self.one_of("write.distribution-mode", &DISTRIBUTION_MODES, None)
     }
 
+    /// `write.spark.fanout.enabled`: whether rows are written as they come, with a file open for each
+    /// partition, in place of partition by partition (false).
+    pub fn fanout(&self) -> Result<bool> {
+        self.boolean("write.spark.fanout.enabled", false)
+    }
+
     /// `write.{delete,update,merge}.distribution-mode`, if it is set.
     pub fn row_level_distribution_mode(
         &self,
