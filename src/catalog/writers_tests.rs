@@ -170,8 +170,8 @@ pub(crate) async fn sixteen_writers(catalog: Arc<dyn Catalog>, checked: Checked)
     let directory = table.resolve(&table.metadata().location).unwrap();
     let listed: Vec<_> = table.storage().list_files(&directory).unwrap().try_collect().await.unwrap();
     let is_checked = |file: &String| {
-        !file.ends_with("/version-hint.text")
-            && !(checked == Checked::AllButMetadata && file.ends_with(".metadata.json"))
+        let is_left_to_server = checked == Checked::AllButMetadata && file.ends_with(".metadata.json");
+        !is_left_to_server && !file.ends_with("/version-hint.text")
     };
     let listed = listed.into_iter().map(|(location, _)| location.to_string());
     let files: BTreeSet<String> = listed.filter(is_checked).collect();

@@ -188,7 +188,7 @@ async fn each_uses_what_the_other_made() {
         "theirs": {"properties": {}, "tables": [], "views": []},
         "theirs.deep": {"properties": {"by": "java"}, "tables": ["made", "moved"], "views": []},
     });
-    assert_eq!(found, [expected.clone()]);
+    assert_eq!(found, std::slice::from_ref(&expected));
     assert_eq!(names(catalog).await, expected);
 
     for (name, table) in ["ours.deep.v2", "ours.deep.v3"].into_iter().zip(&tables) {
@@ -234,7 +234,7 @@ async fn each_uses_an_old_database_of_java() {
         "theirs": {"properties": {}, "tables": [], "views": null},
         "theirs.deep": {"properties": {"by": "java"}, "tables": ["made"], "views": null},
     });
-    assert_eq!(found, [expected.clone()]);
+    assert_eq!(found, std::slice::from_ref(&expected));
     let old: Arc<dyn Catalog> = Arc::new(shared.ours(&[]).await);
     let old = old.as_ref();
     assert_eq!(names(old).await, expected);

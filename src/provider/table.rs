@@ -23,7 +23,7 @@ use crate::expr::{Predicate, decided_by_partition};
 use crate::metadata_table::{MetadataTable, MetadataTableKind};
 use crate::spec::{Schema, Selection, SnapshotSelector};
 use crate::table::{OpenOptions, Table};
-use crate::write::{InsertMode, InsertTarget, plan_insert};
+use crate::write::{InsertMode, InsertTarget, Observer, plan_insert};
 
 use super::scan_plan::{Planned, Wanted, plan_scan};
 
@@ -60,7 +60,7 @@ pub struct IcebergTable {
 struct Writes {
     catalog: Arc<dyn Catalog>,
     /// Is told of the table after a change.
-    observer: Arc<dyn Fn(&Table) + Send + Sync>,
+    observer: Observer,
 }
 
 impl Debug for Writes {
@@ -96,11 +96,7 @@ impl IcebergTable {
     }
 
     /// The current snapshot of a table that is changed through its catalog.
-    pub(crate) fn of_catalog(
-        table: Table,
-        catalog: Arc<dyn Catalog>,
-        observer: Arc<dyn Fn(&Table) + Send + Sync>,
-    ) -> Result<Self> {
+    pub(crate) fn of_catalog(table: Table, catalog: Arc<dyn Catalog>, observer: Observer) -> Result<Self> {
         let defaults = write_defaults(table.metadata().current_schema())?;
         let writes = Some(Writes { catalog, observer });
         Ok(Self { writes, defaults: Arc::new(defaults), ..Self::try_new(table)? })
@@ -304,7 +300,7 @@ impl TableProvider for IcebergTable {
                            write to the table of a catalog";
             return Err(Error::unsupported(message).context(place()).into());
         };
-        let target = InsertTarget { table: self.table.clone(), catalog, observer: Some(observer) };
+        let target = InsertTarget { table: self.table.clone(), catalog, observer };
         Ok(plan_insert(target, input, mode)?)
     }
 

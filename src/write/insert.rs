@@ -39,6 +39,9 @@ impl Display for InsertMode {
     }
 }
 
+/// Is told of a table after it was changed.
+pub(crate) type Observer = Arc<dyn Fn(&Table) + Send + Sync>;
+
 /// The table that rows are written to.
 #[derive(Clone)]
 pub(crate) struct InsertTarget {
@@ -46,7 +49,7 @@ pub(crate) struct InsertTarget {
     pub(crate) table: Table,
     pub(crate) catalog: Arc<dyn Catalog>,
     /// Who wants to know of the table after the commit.
-    pub(crate) observer: Option<Arc<dyn Fn(&Table) + Send + Sync>>,
+    pub(crate) observer: Observer,
 }
 
 impl Debug for InsertTarget {
@@ -57,9 +60,7 @@ impl Debug for InsertTarget {
 
 impl InsertTarget {
     pub(super) fn committed(&self, table: &Table) {
-        if let Some(observer) = &self.observer {
-            observer(table);
-        }
+        (self.observer)(table);
     }
 }
 
@@ -103,8 +104,7 @@ fn conformed(input: Arc<dyn ExecutionPlan>, writer: &DataFileWriter) -> Result<A
     for (i, found) in given.fields().iter().enumerate() {
         let mut expr: Arc<dyn PhysicalExpr> = Arc::new(Column::new(found.name(), i));
         let mut field = Arc::clone(found);
-        let wanted = target.field_with_name(found.name()).map(|field| field.data_type());
-        if let Ok(wanted) = wanted.map(|wanted| wanted.clone())
+        if let Ok(wanted) = target.field_with_name(found.name()).map(|field| field.data_type().clone())
             && wanted != *found.data_type()
             && can_cast(found.data_type(), &wanted)
         {

@@ -30,5 +30,5 @@ mod write_exec;
 pub use data_files::{DataFileWriter, LAST_UPDATED_COLUMN, ROW_ID_COLUMN, WriteOptions};
 pub use deletion_vectors::DeletionVectorWriter;
 pub use equality_deletes::EqualityDeleteWriter;
-pub(crate) use insert::{InsertMode, InsertTarget, plan_insert};
+pub(crate) use insert::{InsertMode, InsertTarget, Observer, plan_insert};
 pub use position_deletes::PositionDeleteWriter;
