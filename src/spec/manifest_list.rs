@@ -72,6 +72,28 @@ pub struct FieldSummary {
 pub const UNASSIGNED_SEQUENCE_NUMBER: SequenceNumber = SequenceNumber(-1);
 
 impl ManifestFile {
+    /// A manifest of data files of which no list says anything: all counts are unknown.
+    pub(crate) fn unlisted(path: impl Into<String>, length: i64, spec_id: SpecId) -> Self {
+        Self {
+            manifest_path: path.into(),
+            manifest_length: length,
+            partition_spec_id: spec_id,
+            content: ManifestContent::Data,
+            sequence_number: SequenceNumber(0),
+            min_sequence_number: SequenceNumber(0),
+            added_snapshot_id: None,
+            added_files_count: None,
+            existing_files_count: None,
+            deleted_files_count: None,
+            added_rows_count: None,
+            existing_rows_count: None,
+            deleted_rows_count: None,
+            partitions: None,
+            key_metadata: None,
+            first_row_id: None,
+        }
+    }
+
     /// Whether no live file is in it, for sure. Counts that are not known may be anything.
     pub fn has_no_live_files(&self) -> bool {
         self.added_files_count == Some(0) && self.existing_files_count == Some(0)

@@ -93,24 +93,7 @@ impl Plan {
     }
 
     fn read(&self, schema: &AvroSchema, cursor: &mut Cursor<'_>) -> Result<ManifestFile> {
-        let mut manifest = ManifestFile {
-            manifest_path: String::new(),
-            manifest_length: 0,
-            partition_spec_id: SpecId(0),
-            content: ManifestContent::Data,
-            sequence_number: SequenceNumber(0),
-            min_sequence_number: SequenceNumber(0),
-            added_snapshot_id: None,
-            added_files_count: None,
-            existing_files_count: None,
-            deleted_files_count: None,
-            added_rows_count: None,
-            existing_rows_count: None,
-            deleted_rows_count: None,
-            partitions: None,
-            key_metadata: None,
-            first_row_id: None,
-        };
+        let mut manifest = ManifestFile::unlisted(String::new(), 0, SpecId(0));
         for (name, step) in &self.steps {
             step.read(schema, cursor, &mut manifest).context(|| format!("field `{name}`"))?;
         }

@@ -11,8 +11,8 @@ use super::cache::{Key, Role};
 use crate::error::{Error, Result, ResultExt};
 use crate::spec::avro::ContainerReader;
 use crate::spec::{
-    Manifest, ManifestContent, ManifestFile, ManifestList, PartitionSpec, SequenceNumber, Snapshot,
-    SnapshotManifests, SpecId, StructType, TableMetadata,
+    Manifest, ManifestContent, ManifestFile, ManifestList, PartitionSpec, Snapshot, SnapshotManifests,
+    SpecId, StructType, TableMetadata,
 };
 use crate::storage::Location;
 
@@ -127,22 +127,8 @@ impl Table {
             None => SpecId(0),
         };
         Ok(ManifestFile {
-            manifest_path: path.to_owned(),
-            manifest_length,
-            partition_spec_id,
-            content: ManifestContent::Data,
-            sequence_number: SequenceNumber(0),
-            min_sequence_number: SequenceNumber(0),
             added_snapshot_id: Some(snapshot.snapshot_id),
-            added_files_count: None,
-            existing_files_count: None,
-            deleted_files_count: None,
-            added_rows_count: None,
-            existing_rows_count: None,
-            deleted_rows_count: None,
-            partitions: None,
-            key_metadata: None,
-            first_row_id: None,
+            ..ManifestFile::unlisted(path, manifest_length, partition_spec_id)
         })
     }
 

@@ -91,10 +91,9 @@ pub(super) async fn without_data<'a>(base: &Base<'_>, changes: &'a Changes) -> R
         return Ok(Vec::new());
     }
     let deletes: Vec<_> = wanted.iter().map(|(_, file)| *file).collect();
-    let mut listed: Vec<Arc<Manifest>> = Vec::new();
-    for manifest in data_manifests(base, deletes)? {
-        listed.push(base.table.manifest(manifest).await?);
-    }
+    let reads: Vec<_> =
+        data_manifests(base, deletes)?.into_iter().map(|manifest| base.table.manifest(manifest)).collect();
+    let listed: Vec<Arc<Manifest>> = stream::iter(reads).buffered(CONCURRENT_MANIFESTS).try_collect().await?;
     let live = || {
         let entries = listed.iter().flat_map(|manifest| &manifest.entries);
         let live = entries.filter(|entry| entry.is_live()).map(|entry| &*entry.data_file);

@@ -14,7 +14,7 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use super::commit_exec::IcebergCommitExec;
 use super::data_files::{DataFileWriter, WriteOptions};
 use super::partition::SourceColumn;
-use super::transformed::TransformedColumn;
+use super::transformed::transformed;
 use super::write_exec::IcebergWriteExec;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result, ResultExt};
@@ -91,7 +91,7 @@ pub(crate) fn plan_insert(
     // It refuses tables that can't be written to.
     let writer = DataFileWriter::new(&table, WriteOptions::default())?;
     let input = conformed(input, &writer).context(place)?;
-    let rows = Rows::of(&table).context(place)?;
+    let rows = Rows::of(&table, &input.schema()).context(place)?;
     let write = IcebergWriteExec::new(input, table.clone(), rows);
     Ok(Arc::new(IcebergCommitExec::new(Arc::new(write), target, mode)))
 }
@@ -145,7 +145,7 @@ fn can_cast(given: &DataType, wanted: &DataType) -> bool {
 
 impl Rows {
     /// By the table's partition spec, sort order and `write.distribution-mode`.
-    fn of(table: &Table) -> Result<Self> {
+    fn of(table: &Table, columns: &ArrowSchema) -> Result<Self> {
         let metadata = table.metadata();
         let (schema, spec) = (metadata.current_schema(), metadata.default_spec());
         let properties = TableProperties::new(&metadata.properties);
@@ -153,19 +153,19 @@ impl Rows {
         let mut partitions: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
         for field in spec.fields.iter().filter(|field| field.transform != Transform::Void) {
             let column = SourceColumn::new(&field.source_ids, &field.transform, schema);
-            let column = column.and_then(TransformedColumn::new);
-            partitions.push(Arc::new(column.context(|| format!("partition field `{}`", field.name))?));
+            let key = column.and_then(|column| transformed(column, columns));
+            partitions.push(key.context(|| format!("partition field `{}`", field.name))?);
         }
         let order = metadata.default_sort_order();
         let mut keys = Vec::with_capacity(order.fields.len());
         for field in &order.fields {
             let column = SourceColumn::new(&field.source_ids, &field.transform, schema);
-            let column = column.and_then(TransformedColumn::new).context(|| "sort order".to_owned())?;
+            let key = column.and_then(|column| transformed(column, columns));
             let options = SortOptions {
                 descending: field.direction == SortDirection::Descending,
                 nulls_first: field.null_order == NullOrder::First,
             };
-            keys.push(PhysicalSortExpr::new(Arc::new(column), options));
+            keys.push(PhysicalSortExpr::new(key.context(|| "sort order".to_owned())?, options));
         }
         let mut rows = Self::default();
         if !keys.is_empty() {

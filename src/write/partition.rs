@@ -203,11 +203,16 @@ impl SourceColumn {
 }
 
 /// The column at that path, null where a struct on the way is.
-pub(super) fn source_column(batch: &RecordBatch, path: &[String]) -> Result<ArrayRef> {
+fn source_column(batch: &RecordBatch, path: &[String]) -> Result<ArrayRef> {
     let missing = || Error::invalid(format!("the rows have no column `{}`", path.join(".")));
     let (first, rest) = path.split_first().ok_or_else(missing)?;
-    let mut column = batch.column_by_name(first).ok_or_else(missing)?.clone();
-    for name in rest {
+    below(batch.column_by_name(first).ok_or_else(missing)?.clone(), rest)
+}
+
+/// The field at that path in a column, null where a struct on the way is.
+pub(super) fn below(mut column: ArrayRef, path: &[String]) -> Result<ArrayRef> {
+    let missing = || Error::invalid(format!("the rows have no field `{}`", path.join(".")));
+    for name in path {
         let parent = column.as_struct_opt().ok_or_else(missing)?;
         column = under(parent, parent.column_by_name(name).ok_or_else(missing)?)?;
     }

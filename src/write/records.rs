@@ -58,23 +58,12 @@ pub(super) fn decode(table: &Table, spec_id: SpecId, batch: &RecordBatch) -> Res
     let mut files = Vec::new();
     for bytes in column.iter().flatten() {
         let bytes = Bytes::copy_from_slice(bytes);
+        let length = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
         let manifest = ManifestFile {
-            manifest_path: String::new(),
-            manifest_length: i64::try_from(bytes.len()).unwrap_or(i64::MAX),
-            partition_spec_id: spec_id,
-            content: ManifestContent::Data,
+            // Not committed yet.
             sequence_number: UNASSIGNED_SEQUENCE_NUMBER,
             min_sequence_number: UNASSIGNED_SEQUENCE_NUMBER,
-            added_snapshot_id: None,
-            added_files_count: None,
-            existing_files_count: None,
-            deleted_files_count: None,
-            added_rows_count: None,
-            existing_rows_count: None,
-            deleted_rows_count: None,
-            partitions: None,
-            key_metadata: None,
-            first_row_id: None,
+            ..ManifestFile::unlisted(String::new(), length, spec_id)
         };
         let partition_type = table.partition_type(spec_id)?;
         let read = Manifest::parse(bytes, &manifest, spec(table, spec_id)?, partition_type)?;
