@@ -104,6 +104,9 @@ async fn compare_table(sample: &Sample, table: &Table, answers: &[Json], found: 
                 // Java has it since 1.11.
                 ours = ours.without(&["key_metadata"]);
             }
+            if matches!(kind, K::AllDataFiles | K::AllEntries) {
+                (ours, theirs) = (without_first_rows(ours), without_first_rows(theirs));
+            }
             found.rows(place(kind.name()), &ours, &theirs);
         } else {
             found.add(place(&format!("{kind}: Java said nothing")));
@@ -134,6 +137,19 @@ fn of_known_specs(rows: Rows) -> Rows {
         row
     });
     Rows::new(known.collect())
+}
+
+/// Manifests of tables that were upgraded to v3 are in lists with their first row id and in older
+/// lists without it. The tables of all snapshots read each manifest once, and Java takes it from
+/// whichever list its threads read first.
+fn without_first_rows(rows: Rows) -> Rows {
+    let without = rows.0.into_iter().map(|mut row| {
+        for file in ["/first_row_id", "/data_file/first_row_id"] {
+            row.pointer_mut(file).map(Json::take);
+        }
+        row
+    });
+    Rows::new(without.collect())
 }
 
 /// What Java writes of what it read is what we wrote.
