@@ -22,8 +22,10 @@ mod struct_keys;
 pub(crate) mod tests;
 
 pub use anti_join::EqualityDeleteMemory;
+pub(crate) use deletes::DeleteLoader;
 pub use metadata_columns::METADATA_COLUMNS;
 pub(crate) use metadata_columns::{
-    LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID, is_lineage, lineage_fields, partition_tuple, unified_partition_type,
+    FILE, LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID, is_lineage, lineage_fields, partition_tuple,
+    unified_partition_type,
 };
 pub(crate) use scan::{ScanRequest, build_scan, provider_schema};

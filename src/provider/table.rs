@@ -9,7 +9,7 @@ use std::time::Instant;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::error::Result as DfResult;
+use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
@@ -169,6 +169,21 @@ impl IcebergTable {
         Ok(Self { table, selection, schema, metadata_columns, writes: None, defaults: Arc::default() })
     }
 
+    /// Where a statement's changes go.
+    ///
+    /// # Errors
+    /// `Unsupported` for a table that can only be read.
+    pub(super) fn target(&self, statement: &str) -> Result<InsertTarget> {
+        let Some(Writes { catalog, observer }) = self.writes.clone() else {
+            let message = format!(
+                "{statement}: it was opened by its location or as a version, which can only be read; \
+                 write to the table of a catalog"
+            );
+            return Err(Error::unsupported(message).context(format!("table {}", self.table.name())));
+        };
+        Ok(InsertTarget { table: self.table.clone(), catalog, observer })
+    }
+
     fn read_schema(&self) -> &Arc<Schema> {
         &self.selection.schema
     }
@@ -240,6 +255,16 @@ fn write_defaults(schema: &Schema) -> Result<HashMap<String, Expr>> {
     Ok(defaults)
 }
 
+/// DataFusion's hooks get conditions that it found in an optimized plan, in which some are lost: nothing
+/// is changed by them.
+fn not_taught(statement: &str, table: &Table) -> DataFusionError {
+    let message = format!(
+        "{statement} in a session that does not know Iceberg's; call `icefloe::sql::register` on it, or use \
+         `iceberg_sql`"
+    );
+    Error::unsupported(message).context(format!("table {}", table.name())).into()
+}
+
 #[async_trait]
 impl TableProvider for IcebergTable {
     fn schema(&self) -> SchemaRef {
@@ -295,19 +320,11 @@ impl TableProvider for IcebergTable {
                 return Err(Error::unsupported(message).context(place()).into());
             }
         };
-        let Some(Writes { catalog, observer }) = self.writes.clone() else {
-            let message = "INSERT: it was opened by its location or as a version, which can only be read; \
-                           write to the table of a catalog";
-            return Err(Error::unsupported(message).context(place()).into());
-        };
-        let target = InsertTarget { table: self.table.clone(), catalog, observer };
-        Ok(plan_insert(target, input, mode)?)
+        Ok(plan_insert(self.target("INSERT")?, input, mode)?)
     }
 
     async fn delete_from(&self, _: &dyn Session, _: Vec<Expr>) -> DfResult<Arc<dyn ExecutionPlan>> {
-        Err(Error::unsupported("DELETE is not supported yet")
-            .context(format!("table {}", self.table.name()))
-            .into())
+        Err(not_taught("DELETE", &self.table))
     }
 
     async fn update(
@@ -316,8 +333,6 @@ impl TableProvider for IcebergTable {
         _: Vec<(String, Expr)>,
         _: Vec<Expr>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        Err(Error::unsupported("UPDATE is not supported yet")
-            .context(format!("table {}", self.table.name()))
-            .into())
+        Err(not_taught("UPDATE", &self.table))
     }
 }

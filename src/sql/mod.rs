@@ -14,10 +14,14 @@
 //! * `is_variant_null(v)`: whether it is the variant null, which is not SQL's NULL.
 
 mod ddl;
+mod merge;
 mod metadata_columns;
 mod metadata_tables;
 mod parse;
 mod rewrite;
+mod row_level;
+#[cfg(test)]
+mod row_level_tests;
 mod session;
 mod split;
 mod time_travel;

@@ -18,6 +18,7 @@ use super::ddl;
 use super::metadata_columns::{self, Hidden};
 use super::metadata_tables;
 use super::parse::{parse, session_dialect};
+use super::row_level::{self, RowLevelStatements};
 use super::split::split;
 use super::time_travel::{Made, Tables, TimeTravelPlanner};
 use super::times::{TimePlanner, align_times};
@@ -67,6 +68,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
     let mut state = state.write();
     state.register_relation_planner(planner())?;
     state.register_expr_planner(Arc::new(TimePlanner))?;
+    state.add_analyzer_rule(Arc::new(RowLevelStatements));
     for function in TransformFunction::all() {
         state.register_udf(Arc::new(ScalarUDF::from(function)))?;
     }
@@ -81,6 +83,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
 pub fn enable(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.relation_planners().get_or_insert_default().insert(0, planner());
     builder.expr_planners().get_or_insert_default().push(Arc::new(TimePlanner));
+    builder.analyzer_rules().get_or_insert_default().push(Arc::new(RowLevelStatements));
     let functions = TransformFunction::all().into_iter().map(|f| Arc::new(ScalarUDF::from(f)));
     builder.scalar_functions().get_or_insert_default().extend(functions);
     builder.table_factories().get_or_insert_default().insert(FORMAT.to_string(), factory());
@@ -164,7 +167,7 @@ impl IcebergSql for SessionContext {
             // In a session that was not registered, DataFusion would read current data.
             state.register_relation_planner(planner())?;
         }
-        align_times(state.statement_to_plan(statement).await?)
+        row_level::rewrite(align_times(state.statement_to_plan(statement).await?)?)
     }
 
     fn iceberg_script<'a>(&'a self, sql: &'a str) -> Script<'a> {

@@ -21,30 +21,40 @@ use super::execution::Execution;
 use super::fanout::remove_files;
 use super::insert::{InsertMode, InsertTarget};
 use super::records;
-use crate::error::{Error, ErrorKind, Result};
+use super::row_change::RowChangePlan;
+use super::row_level;
+use crate::error::{Error, ErrorKind};
 use crate::expr::Predicate;
 use crate::spec::ContentFile;
-use crate::table::Table;
-use crate::transaction::{Append, Overwrite};
+use crate::transaction::{Append, Overwrite, Transaction};
 
-/// Commits the files that its input wrote: one row out, the number of rows that were added.
+/// What a statement does to the table.
+#[derive(Debug, Clone)]
+pub(super) enum Work {
+    /// It adds rows.
+    Insert(InsertMode),
+    /// It changes rows that are there.
+    Rows(RowChangePlan),
+}
+
+/// Commits the files that its input wrote: one row out, the number of rows that were added or changed.
 #[derive(Debug, Clone)]
 pub(super) struct IcebergCommitExec {
     input: Arc<dyn ExecutionPlan>,
     target: InsertTarget,
-    mode: InsertMode,
+    work: Work,
     properties: Arc<PlanProperties>,
 }
 
 impl IcebergCommitExec {
-    pub(super) fn new(input: Arc<dyn ExecutionPlan>, target: InsertTarget, mode: InsertMode) -> Self {
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>, target: InsertTarget, work: Work) -> Self {
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(count_schema()),
             Partitioning::UnknownPartitioning(1),
             EmissionType::Final,
             Boundedness::Bounded,
         ));
-        Self { input, target, mode, properties }
+        Self { input, target, work, properties }
     }
 }
 
@@ -55,7 +65,11 @@ fn count_schema() -> SchemaRef {
 
 impl DisplayAs for IcebergCommitExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "IcebergCommitExec: table={}, operation={}", self.target.table.name(), self.mode)
+        write!(f, "IcebergCommitExec: table={}, operation=", self.target.table.name())?;
+        match &self.work {
+            Work::Insert(mode) => write!(f, "{mode}"),
+            Work::Rows(plan) => f.write_str(plan.change.operation.name()),
+        }
     }
 }
 
@@ -102,11 +116,11 @@ impl ExecutionPlan for IcebergCommitExec {
         if partition != 0 || self.input.properties().output_partitioning().partition_count() != 1 {
             return Err(DataFusionError::Internal("commits need all files in one partition".to_owned()));
         }
-        let execution = Execution::new(&self.target.table);
+        let execution = Execution::new(&self.target.table, &context);
         let input = self.input.execute(0, execution.within(&context))?;
-        let (target, mode) = (self.target.clone(), self.mode);
+        let (target, work) = (self.target.clone(), self.work.clone());
         let committed = async move {
-            let count = write_and_commit(input, &execution, &target, mode).await?;
+            let count = write_and_commit(input, &execution, &target, &work).await?;
             let column: ArrayRef = Arc::new(UInt64Array::from(vec![count]));
             Ok(RecordBatch::try_new(count_schema(), vec![column])?)
         };
@@ -118,28 +132,47 @@ async fn write_and_commit(
     input: SendableRecordBatchStream,
     execution: &Execution,
     target: &InsertTarget,
-    mode: InsertMode,
+    work: &Work,
 ) -> DfResult<u64> {
-    let files = match gather(input, target).await {
-        Ok(files) => files,
+    let written = async {
+        let files = gather(input, target).await?;
+        Ok::<_, DataFusionError>(match work {
+            Work::Insert(mode) => insert(target, *mode, files),
+            Work::Rows(plan) => row_level::commit(target, plan, execution, files).await?,
+        })
+    };
+    let Prepared { transaction, files, rows } = match written.await {
+        Ok(prepared) => prepared,
         Err(e) => {
             execution.fail().await;
             return Err(e);
         }
     };
     execution.hand_over();
-    let rows = files.iter().filter_map(|file| u64::try_from(file.record_count).ok()).sum();
-    match commit(target, mode, files.clone()).await {
-        Ok(Some(table)) => target.committed(&table),
-        Ok(None) => {}
+    let Some(transaction) = transaction else { return Ok(rows) };
+    match transaction.commit(target.catalog.as_ref()).await {
+        Ok(table) => target.committed(&table),
+        Err(e) if e.kind() == ErrorKind::CommitStateUnknown => {
+            let message =
+                "it is not known whether the rows were changed: look at the table before you try again";
+            return Err(Error::new(ErrorKind::CommitStateUnknown, message).with_source(e).into());
+        }
         Err(e) => {
-            if e.kind() != ErrorKind::CommitStateUnknown {
-                remove_files(&target.table, &files).await;
-            }
+            remove_files(&target.table, &files).await;
             return Err(e.into());
         }
     }
     Ok(rows)
+}
+
+/// A change that only has to be committed.
+pub(super) struct Prepared {
+    /// `None` if there is nothing to commit.
+    pub(super) transaction: Option<Transaction>,
+    /// The files that were written for it.
+    pub(super) files: Vec<ContentFile>,
+    /// How many rows it adds or changes.
+    pub(super) rows: u64,
 }
 
 /// All files that are written. After an error, whoever is still writing has stopped, or will.
@@ -152,29 +185,21 @@ async fn gather(mut input: SendableRecordBatchStream, target: &InsertTarget) -> 
     Ok(files)
 }
 
-/// The table after the commit; `None` if there was nothing to commit.
-async fn commit(target: &InsertTarget, mode: InsertMode, files: Vec<ContentFile>) -> Result<Option<Table>> {
+fn insert(target: &InsertTarget, mode: InsertMode, files: Vec<ContentFile>) -> Prepared {
+    let rows = files.iter().filter_map(|file| u64::try_from(file.record_count).ok()).sum();
     let transaction = target.table.transaction();
     let transaction = match mode {
-        InsertMode::Append if files.is_empty() => return Ok(None),
-        InsertMode::Append => transaction.apply(Append::merging().files(files)),
+        InsertMode::Append if files.is_empty() => None,
+        InsertMode::Append => Some(transaction.apply(Append::merging().files(files.clone()))),
         InsertMode::Overwrite => {
             // The query may have read the table: what others did meanwhile would be lost unseen.
-            let overwrite = Overwrite::new().rows_of(Predicate::True).add_files(files);
+            let overwrite = Overwrite::new().rows_of(Predicate::True).add_files(files.clone());
             let overwrite = overwrite.validate_no_conflicting_data().validate_no_conflicting_deletes();
-            match target.table.metadata().current_snapshot_id {
+            Some(match target.table.metadata().current_snapshot_id {
                 Some(read) => transaction.apply(overwrite.validate_from_snapshot(read)),
                 None => transaction.apply(overwrite),
-            }
+            })
         }
     };
-    let catalog = target.catalog.as_ref();
-    transaction.commit(catalog).await.map(Some).map_err(|e| match e.kind() {
-        ErrorKind::CommitStateUnknown => Error::new(
-            ErrorKind::CommitStateUnknown,
-            "it is not known whether the rows were added: look at the table before you try again",
-        )
-        .with_source(e),
-        _ => e,
-    })
+    Prepared { transaction, files, rows }
 }

@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryPool;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+use super::changes::Changes;
 use super::data_files::DataFileWriter;
 use super::fanout::remove_files;
 use crate::spec::ContentFile;
@@ -22,6 +24,9 @@ pub(super) struct Execution {
     table: Table,
     /// A part of the names of all files.
     pub(super) operation: Uuid,
+    /// What it found out about the rows that it changes.
+    pub(super) changes: Arc<Changes>,
+    pub(super) memory: Arc<dyn MemoryPool>,
     written: Mutex<Written>,
     /// How many writers there are.
     live: watch::Sender<usize>,
@@ -42,10 +47,12 @@ enum Written {
 }
 
 impl Execution {
-    pub(super) fn new(table: &Table) -> Arc<Self> {
+    pub(super) fn new(table: &Table, context: &TaskContext) -> Arc<Self> {
         let written = Mutex::new(Written::Files(Vec::new()));
         let (live, stopped) = (watch::Sender::new(0), Mutex::default());
-        Arc::new(Self { table: table.clone(), operation: Uuid::new_v4(), written, live, stopped })
+        let (operation, changes) = (Uuid::new_v4(), Arc::default());
+        let memory = Arc::clone(context.memory_pool());
+        Arc::new(Self { table: table.clone(), operation, changes, memory, written, live, stopped })
     }
 
     /// That of a task; `None` if whoever commits is somewhere else.

@@ -1,6 +1,6 @@
 //! Rows of all partitions at once, with a bounded number of open files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -223,8 +223,10 @@ impl Drop for FanoutWriter {
 
 /// Removes files that no snapshot names; one that can't be removed is only logged.
 pub(super) async fn remove_files(table: &Table, files: &[ContentFile]) {
-    for file in files {
-        let removed = match table.resolve(&file.file_path) {
+    // Deletion vectors share files.
+    let paths: HashSet<&str> = files.iter().map(|file| file.file_path.as_str()).collect();
+    for path in paths {
+        let removed = match table.resolve(path) {
             Ok(location) => table.storage().delete(&location).await,
             Err(e) => Err(e),
         };

@@ -11,7 +11,7 @@ use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
-use super::commit_exec::IcebergCommitExec;
+use super::commit_exec::{IcebergCommitExec, Work};
 use super::data_files::{DataFileWriter, WriteOptions};
 use super::partition::SourceColumn;
 use super::transformed::transformed;
@@ -92,8 +92,8 @@ pub(crate) fn plan_insert(
     let writer = DataFileWriter::new(&table, WriteOptions::default())?;
     let input = conformed(input, &writer).context(place)?;
     let rows = Rows::of(&table, &input.schema()).context(place)?;
-    let write = IcebergWriteExec::new(input, table.clone(), rows);
-    Ok(Arc::new(IcebergCommitExec::new(Arc::new(write), target, mode)))
+    let write = IcebergWriteExec::new(input, table.clone(), rows, false);
+    Ok(Arc::new(IcebergCommitExec::new(Arc::new(write), target, Work::Insert(mode))))
 }
 
 /// The rows in the types and order of the table's columns, which are found by name.
@@ -145,7 +145,7 @@ fn can_cast(given: &DataType, wanted: &DataType) -> bool {
 
 impl Rows {
     /// By the table's partition spec, sort order and `write.distribution-mode`.
-    fn of(table: &Table, columns: &ArrowSchema) -> Result<Self> {
+    pub(super) fn of(table: &Table, columns: &ArrowSchema) -> Result<Self> {
         let metadata = table.metadata();
         let (schema, spec) = (metadata.current_schema(), metadata.default_spec());
         let properties = TableProperties::new(&metadata.properties);

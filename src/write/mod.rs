@@ -2,9 +2,11 @@
 //!
 //! [`DataFileWriter`] takes rows of a table and gives back what a manifest says of the files that it
 //! wrote; delete files are written beside it. All of them are Parquet, but deletion vectors. Nothing
-//! here commits but the plan of an INSERT, whose writers are nodes of it.
+//! here commits but the plans of statements, whose writers are nodes of them.
 
 mod bounds;
+mod change_exec;
+mod changes;
 mod columns;
 mod commit_exec;
 mod counts;
@@ -20,7 +22,10 @@ mod parquet_schema;
 mod partition;
 mod position_deletes;
 mod records;
+mod rest;
 mod rolling;
+mod row_change;
+mod row_level;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -32,3 +37,4 @@ pub use deletion_vectors::DeletionVectorWriter;
 pub use equality_deletes::EqualityDeleteWriter;
 pub(crate) use insert::{InsertMode, InsertTarget, Observer, plan_insert};
 pub use position_deletes::PositionDeleteWriter;
+pub(crate) use row_change::{OLD_FILE, OLD_POSITION, REMOVED, RowChange, plan_row_change};

@@ -36,15 +36,17 @@ pub(super) struct IcebergWriteExec {
     table: Table,
     /// How the rows are dealt out and sorted.
     rows: Rows,
+    /// Whether rows come with their ids.
+    row_lineage: bool,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl IcebergWriteExec {
     /// The input has the columns of the table.
-    pub(super) fn new(input: Arc<dyn ExecutionPlan>, table: Table, rows: Rows) -> Self {
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>, table: Table, rows: Rows, row_lineage: bool) -> Self {
         let properties = properties(&input);
-        Self { input, table, rows, properties, metrics: ExecutionPlanMetricsSet::new() }
+        Self { input, table, rows, row_lineage, properties, metrics: ExecutionPlanMetricsSet::new() }
     }
 
     fn writer(&self, partition: usize, operation: Option<Uuid>) -> Result<DataFileWriter> {
@@ -52,6 +54,7 @@ impl IcebergWriteExec {
             partition,
             operation,
             sort_order_id: self.rows.sort_order_id,
+            row_lineage: self.row_lineage,
             // One partition follows the other.
             max_open_files: if self.rows.order.is_some() {
                 1

@@ -18,7 +18,8 @@ pub enum RowLevelOperation {
 }
 
 impl RowLevelOperation {
-    fn name(self) -> &'static str {
+    /// As properties spell it.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Delete => "delete",
             Self::Update => "update",

@@ -1,0 +1,340 @@
+//! DELETE, UPDATE, MERGE and TRUNCATE of Iceberg tables: DataFusion's statements become queries that
+//! give the changes of rows, which are planned and optimized like any other.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, ScalarValue, TableReference};
+use datafusion::config::ConfigOptions;
+use datafusion::datasource::{DefaultTableSource, provider_as_source};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{
+    DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableScanBuilder, TableSource, WriteOp,
+    lit,
+};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+
+use super::merge;
+use crate::arrow::to_predicate;
+use crate::error::Error;
+use crate::exec::{FILE, LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID};
+use crate::expr::Predicate;
+use crate::provider::{IcebergTable, RowChangeTarget};
+use crate::spec::RowLevelOperation;
+use crate::write::{OLD_FILE, OLD_POSITION, RowChange};
+
+/// Teaches a session the statements that change rows of Iceberg tables.
+#[derive(Debug)]
+pub(super) struct RowLevelStatements;
+
+impl AnalyzerRule for RowLevelStatements {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        rewrite(plan)
+    }
+
+    fn name(&self) -> &'static str {
+        "iceberg_row_level_statements"
+    }
+}
+
+/// A plan in which no statement is left that DataFusion would run by its own hooks.
+pub(super) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let rewritten = plan.transform_up(|plan| {
+        let LogicalPlan::Dml(statement) = &plan else { return Ok(Transformed::no(plan)) };
+        let Some(table) = iceberg_table(&statement.target) else { return Ok(Transformed::no(plan)) };
+        let place = |e: Error| e.context(format!("table {}", table.table().name()));
+        let target = Target { statement, table };
+        Ok(Transformed::yes(match &statement.op {
+            WriteOp::Delete => target.delete(&statement.input).map_err(|e| within(e, place))?,
+            WriteOp::Truncate => {
+                target.delete(&target.scan(None, &[], None)?).map_err(|e| within(e, place))?
+            }
+            WriteOp::Update => target.update(&statement.input).map_err(|e| within(e, place))?,
+            WriteOp::MergeInto(merge) => merge::plan(&target, merge).map_err(|e| within(e, place))?,
+            _ => return Ok(Transformed::no(plan)),
+        }))
+    })?;
+    Ok(rewritten.data)
+}
+
+/// Our own errors name the table.
+fn within(e: DataFusionError, place: impl FnOnce(Error) -> Error) -> DataFusionError {
+    match e {
+        DataFusionError::External(e) => match e.downcast::<Error>() {
+            Ok(e) => place(*e).into(),
+            Err(e) => DataFusionError::External(e),
+        },
+        e => e,
+    }
+}
+
+fn iceberg_table(source: &Arc<dyn TableSource>) -> Option<&IcebergTable> {
+    let source = source.downcast_ref::<DefaultTableSource>()?;
+    source.table_provider.downcast_ref::<IcebergTable>()
+}
+
+/// The table that a statement changes.
+pub(super) struct Target<'a> {
+    pub(super) statement: &'a DmlStatement,
+    table: &'a IcebergTable,
+}
+
+impl Target<'_> {
+    /// The names of the table's own columns.
+    pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
+        self.table.selection().schema.fields().iter().map(|field| field.name.as_str())
+    }
+
+    /// The names of columns that rows take along to other files.
+    pub(super) fn lineage(&self) -> &'static [&'static str] {
+        match self.table.table().metadata().format_version {
+            0..3 => &[],
+            _ => &[ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER],
+        }
+    }
+
+    /// The value of a column for rows that do not name it.
+    pub(super) fn default(&self, column: &str) -> Option<Expr> {
+        datafusion::catalog::TableProvider::get_column_default(self.table, column).cloned()
+    }
+
+    /// A column of the table.
+    pub(super) fn place(&self, column: &str) -> Expr {
+        Expr::Column(Column::new(Some(self.statement.table_name.clone()), column))
+    }
+
+    /// The table with the columns that say where its rows are.
+    pub(super) fn scan(
+        &self,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        fetch: Option<usize>,
+    ) -> Result<LogicalPlan> {
+        let table = self.table.with_metadata_columns()?;
+        let shown = datafusion::catalog::TableProvider::schema(self.table).fields().len();
+        let all = datafusion::catalog::TableProvider::schema(&table).fields().len();
+        for name in [FILE, POS].into_iter().chain(self.lineage().iter().copied()) {
+            if self.columns().any(|column| column == name) {
+                return Err(Error::unsupported(format!(
+                    "the table has a column `{name}` of its own, by which rows can't be changed; rename it"
+                ))
+                .into());
+            }
+        }
+        let projection = projection.map(|shown_only| shown_only.iter().copied().chain(shown..all).collect());
+        let source = provider_as_source(Arc::new(table));
+        let name = self.statement.table_name.clone();
+        let scan = TableScanBuilder::new(name, source).with_projection(projection);
+        Ok(LogicalPlan::TableScan(scan.with_filters(filters.to_vec()).with_fetch(fetch).build()?))
+    }
+
+    fn is_scan(&self, scan: &TableScan) -> bool {
+        let same = |table: &IcebergTable| {
+            let (theirs, ours) = (table.table(), self.table.table());
+            theirs.metadata().location == ours.metadata().location
+                && table.selection().snapshot == self.table.selection().snapshot
+        };
+        scan.table_name == self.statement.table_name && iceberg_table(&scan.source).is_some_and(same)
+    }
+
+    /// A query of the table's rows with the columns that say where they are; `None` if it is known to
+    /// have no rows.
+    fn with_places(&self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+        let mut scans = 0;
+        let rows = plan.clone().transform_up(|plan| match plan {
+            LogicalPlan::TableScan(scan) if self.is_scan(&scan) => {
+                scans += 1;
+                Ok(Transformed::yes(self.scan(scan.projection.as_ref(), &scan.filters, scan.fetch)?))
+            }
+            plan => Ok(Transformed::no(plan)),
+        })?;
+        let rows = rows.data.transform_up(|plan| Ok(Transformed::yes(plan.recompute_schema()?)))?.data;
+        match (scans, &rows) {
+            (0, LogicalPlan::EmptyRelation(empty)) if !empty.produce_one_row => Ok(None),
+            (1, _) => Ok(Some(rows)),
+            (0, _) => Err(Error::unsupported("a statement whose plan does not read the table").into()),
+            _ => Err(Error::unsupported("a statement that joins the table with itself; use MERGE").into()),
+        }
+    }
+
+    /// Where the rows of a query of the table are.
+    fn places(&self, rows: &LogicalPlan) -> Result<Vec<Expr>> {
+        Ok(vec![
+            Expr::Column(the_only(rows.schema(), FILE)?).alias(OLD_FILE),
+            Expr::Column(the_only(rows.schema(), POS)?).alias(OLD_POSITION),
+        ])
+    }
+
+    fn delete(&self, rows: &LogicalPlan) -> Result<LogicalPlan> {
+        let changes = match self.with_places(rows)? {
+            Some(rows) => {
+                let places = self.places(&rows)?;
+                LogicalPlanBuilder::from(rows).project(places)?.build()?
+            }
+            None => nothing(vec![no_file(), no_position()])?,
+        };
+        let filter = self.filter(&conditions(rows), rows.schema(), &self.statement.table_name)?;
+        let filter = if self.reads_itself(rows)? { Predicate::True } else { filter };
+        self.change(changes, RowChange { operation: RowLevelOperation::Delete, filter, repeats: false })
+    }
+
+    /// `input` gives the new versions, by a projection at its top.
+    fn update(&self, input: &LogicalPlan) -> Result<LogicalPlan> {
+        let LogicalPlan::Projection(projection) = input else {
+            return self.update_of_nothing(input);
+        };
+        let own = |expr: &&Expr| {
+            let name = expr.schema_name().to_string();
+            self.columns().any(|column| column == name)
+        };
+        let mut columns: Vec<Expr> = projection.expr.iter().filter(own).cloned().collect();
+        let changes = match self.with_places(&projection.input)? {
+            Some(rows) => {
+                columns.extend(self.places(&rows)?);
+                for name in self.lineage() {
+                    columns.push(match *name {
+                        ROW_ID => Expr::Column(the_only(rows.schema(), ROW_ID)?).alias(ROW_ID),
+                        name => lit(ScalarValue::Int64(None)).alias(name),
+                    });
+                }
+                LogicalPlanBuilder::from(rows).project(columns)?.build()?
+            }
+            None => return self.update_of_nothing(&projection.input),
+        };
+        // The table may have another name in the statement.
+        let place = the_only(changes_input(&changes)?.schema(), FILE)?;
+        let name = place.relation.unwrap_or_else(|| self.statement.table_name.clone());
+        let rows = &projection.input;
+        let filter = self.filter(&conditions(rows), rows.schema(), &name)?;
+        let filter = if self.reads_itself(input)? { Predicate::True } else { filter };
+        self.change(changes, RowChange { operation: RowLevelOperation::Update, filter, repeats: false })
+    }
+
+    fn update_of_nothing(&self, rows: &LogicalPlan) -> Result<LogicalPlan> {
+        match rows {
+            LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => {
+                let changes = nothing(vec![no_file(), no_position()])?;
+                let operation = RowLevelOperation::Delete;
+                self.change(changes, RowChange { operation, filter: Predicate::False, repeats: false })
+            }
+            _ => Err(Error::unsupported("an UPDATE whose plan is not one of the table's rows").into()),
+        }
+    }
+
+    /// What all rows of the table match that match all of these conditions, in inclusive form.
+    pub(super) fn filter(
+        &self,
+        conditions: &[&Expr],
+        schema: &DFSchema,
+        name: &TableReference,
+    ) -> Result<Predicate> {
+        let context = SimplifyContext::builder().with_schema(Arc::new(schema.clone())).build();
+        let simplifier = ExprSimplifier::new(context);
+        let mut all = Vec::new();
+        for condition in conditions {
+            let of_table =
+                condition.column_refs().iter().all(|column| column.relation.as_ref() == Some(name));
+            let plain = !condition.is_volatile() && !has_subquery(condition)?;
+            if of_table && plain {
+                // What can't be simplified is an error of the query's, if of anyone's.
+                let simple = simplifier.simplify((*condition).clone()).unwrap_or((*condition).clone());
+                all.push(to_predicate(&simple, &self.table.selection().schema).predicate);
+            }
+        }
+        Ok(Predicate::and(all))
+    }
+
+    /// Whether a statement's query reads the table once more: then all of its rows may decide what
+    /// is changed.
+    pub(super) fn reads_itself(&self, plan: &LogicalPlan) -> Result<bool> {
+        let location = &self.table.table().metadata().location;
+        let mut scans = 0;
+        plan.apply_with_subqueries(|plan| {
+            if let LogicalPlan::TableScan(scan) = plan {
+                let same = |table: &IcebergTable| table.table().metadata().location == *location;
+                // What can't be told is not known to be another table.
+                let is_view = scan.source.get_logical_plan().is_some();
+                scans += usize::from(is_view || iceberg_table(&scan.source).is_some_and(same));
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(scans > 1)
+    }
+
+    /// The statement that makes these changes.
+    pub(super) fn change(&self, changes: LogicalPlan, change: RowChange) -> Result<LogicalPlan> {
+        let target = RowChangeTarget::try_new(self.table, change)?;
+        Ok(LogicalPlan::Dml(DmlStatement::new(
+            self.statement.table_name.clone(),
+            provider_as_source(Arc::new(target)),
+            WriteOp::Insert(InsertOp::Append),
+            Arc::new(changes),
+        )))
+    }
+}
+
+fn changes_input(changes: &LogicalPlan) -> Result<&LogicalPlan> {
+    let input = changes.inputs().first().copied();
+    input.ok_or_else(|| Error::invalid("changes of nothing").into())
+}
+
+/// The conditions that all rows of a query of one table match.
+fn conditions(rows: &LogicalPlan) -> Vec<&Expr> {
+    let mut conditions = Vec::new();
+    let mut plan = rows;
+    loop {
+        plan = match plan {
+            LogicalPlan::Filter(filter) => {
+                conditions.extend(split_conjunction(&filter.predicate));
+                &filter.input
+            }
+            LogicalPlan::Limit(limit) => &limit.input,
+            LogicalPlan::TableScan(scan) => {
+                conditions.extend(&scan.filters);
+                return conditions;
+            }
+            _ => return conditions,
+        };
+    }
+}
+
+/// The column of that name, whatever it belongs to.
+fn the_only(schema: &DFSchema, name: &str) -> Result<Column> {
+    let mut found = schema.columns_with_unqualified_name(name).into_iter();
+    match (found.next(), found.next()) {
+        (Some(column), None) => Ok(column),
+        (None, _) => {
+            Err(Error::unsupported("a statement whose plan loses where its rows are; run it unprepared")
+                .into())
+        }
+        _ => {
+            Err(Error::unsupported(format!("a statement in which several tables have a column `{name}`"))
+                .into())
+        }
+    }
+}
+
+pub(super) fn has_subquery(expr: &Expr) -> Result<bool> {
+    expr.exists(|expr| {
+        Ok(matches!(
+            expr,
+            Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_)
+        ))
+    })
+}
+
+pub(super) fn no_file() -> Expr {
+    lit(ScalarValue::Utf8View(None)).alias(OLD_FILE)
+}
+
+pub(super) fn no_position() -> Expr {
+    lit(ScalarValue::Int64(None)).alias(OLD_POSITION)
+}
+
+fn nothing(columns: Vec<Expr>) -> Result<LogicalPlan> {
+    LogicalPlanBuilder::empty(false).project(columns)?.build()
+}
