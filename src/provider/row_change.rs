@@ -69,7 +69,7 @@ impl TableProvider for RowChangeTarget {
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         match operation {
             InsertOp::Append => {
-                Ok(plan_row_change(self.target.clone(), input, self.change.clone(), session)?)
+                Ok(plan_row_change(self.target.clone(), input, self.change.clone(), session).await?)
             }
             other => Err(Error::unsupported(format!("changes of rows by {other}")).into()),
         }

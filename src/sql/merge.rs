@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::dml::{MergeIntoAction, MergeIntoClause, MergeIntoClauseKind, MergeIntoOp};
@@ -27,7 +28,17 @@ pub(super) fn plan(target: &Target<'_>, merge: &MergeIntoOp) -> Result<LogicalPl
         let message = "a subquery in MERGE's ON condition; make it a part of the source";
         return Err(Error::unsupported(message).into());
     }
-    let source = LogicalPlanBuilder::from(statement_input(target));
+    let clauses = MergeIntoOp { on: lit(true), clauses: merge.clauses.clone() };
+    for expr in clauses.exprs() {
+        if expr.exists(|expr| {
+            Ok(matches!(expr, Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_)))
+        })? {
+            let message =
+                "IN, EXISTS or ANY with a subquery in a WHEN clause of MERGE; make it a column of the source";
+            return Err(Error::unsupported(message).into());
+        }
+    }
+    let source = LogicalPlanBuilder::from(target.statement.input.as_ref().clone());
     let columns = source.schema().columns().into_iter().map(Expr::Column);
     let source =
         source.clone().project(columns.chain([lit(true).alias(SOURCE)]).collect::<Vec<_>>())?.build()?;
@@ -66,11 +77,7 @@ pub(super) fn plan(target: &Target<'_>, merge: &MergeIntoOp) -> Result<LogicalPl
             target.filter(&on, &table_schema, &target.statement.table_name)?
         }
     };
-    target.change(changes, RowChange { operation: RowLevelOperation::Merge, filter, repeats })
-}
-
-fn statement_input(target: &Target<'_>) -> LogicalPlan {
-    target.statement.input.as_ref().clone()
+    target.change(changes, RowChange { operation: RowLevelOperation::Merge, filter, exact: None, repeats })
 }
 
 fn is_by_target(kind: MergeIntoClauseKind) -> bool {

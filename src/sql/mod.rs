@@ -14,7 +14,9 @@
 //! * `is_variant_null(v)`: whether it is the variant null, which is not SQL's NULL.
 
 mod ddl;
+mod dml;
 mod merge;
+mod merge_stars;
 mod metadata_columns;
 mod metadata_tables;
 mod parse;

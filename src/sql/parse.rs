@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::dialect::{Dialect, dialect_from_str};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
+use super::merge_stars::mark_stars;
 use super::rewrite::{TIMESTAMP_MARK, VERSION_MARK, rewrite};
 use crate::Error;
 
@@ -40,7 +41,7 @@ pub(super) fn parse(sql: &str, options: &ConfigOptions) -> Result<Parsed> {
     let tokens = Tokenizer::new(dialect.as_ref(), sql)
         .tokenize_with_location()
         .map_err(|e| DataFusionError::SQL(Box::new(ParserError::from(e)), None))?;
-    let (tokens, rewritten) = rewrite(tokens, dialect.as_ref(), limit)?;
+    let (tokens, rewritten) = rewrite(mark_stars(tokens), dialect.as_ref(), limit)?;
     let mut statements = DFParserBuilder::new(tokens)
         .with_dialect(dialect.as_ref())
         .with_recursion_limit(limit)

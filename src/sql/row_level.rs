@@ -32,8 +32,8 @@ use crate::write::{OLD_FILE, OLD_POSITION, RowChange};
 pub(super) struct RowLevelStatements;
 
 impl AnalyzerRule for RowLevelStatements {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        rewrite(plan)
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        rewrite(plan, config)
     }
 
     fn name(&self) -> &'static str {
@@ -42,12 +42,12 @@ impl AnalyzerRule for RowLevelStatements {
 }
 
 /// A plan in which no statement is left that DataFusion would run by its own hooks.
-pub(super) fn rewrite(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn rewrite(plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
     let rewritten = plan.transform_up(|plan| {
         let LogicalPlan::Dml(statement) = &plan else { return Ok(Transformed::no(plan)) };
         let Some(table) = iceberg_table(&statement.target) else { return Ok(Transformed::no(plan)) };
         let place = |e: Error| e.context(format!("table {}", table.table().name()));
-        let target = Target { statement, table };
+        let target = Target { statement, table, config };
         Ok(Transformed::yes(match &statement.op {
             WriteOp::Delete => target.delete(&statement.input).map_err(|e| within(e, place))?,
             WriteOp::Truncate => {
@@ -81,6 +81,7 @@ fn iceberg_table(source: &Arc<dyn TableSource>) -> Option<&IcebergTable> {
 pub(super) struct Target<'a> {
     pub(super) statement: &'a DmlStatement,
     table: &'a IcebergTable,
+    config: &'a ConfigOptions,
 }
 
 impl Target<'_> {
@@ -177,9 +178,31 @@ impl Target<'_> {
             }
             None => nothing(vec![no_file(), no_position()])?,
         };
-        let filter = self.filter(&conditions(rows), rows.schema(), &self.statement.table_name)?;
-        let filter = if self.reads_itself(rows)? { Predicate::True } else { filter };
-        self.change(changes, RowChange { operation: RowLevelOperation::Delete, filter, repeats: false })
+        let filter = self.conflict_filter(&changes, rows, rows)?;
+        let exact = self.exact(rows);
+        let operation = RowLevelOperation::Delete;
+        self.change(changes, RowChange { operation, filter, exact, repeats: true })
+    }
+
+    /// What exactly a query's rows match, where it is nothing but a filter of the table.
+    fn exact(&self, rows: &LogicalPlan) -> Option<Predicate> {
+        let mut plan = rows;
+        loop {
+            plan = match plan {
+                LogicalPlan::Filter(filter) => &filter.input,
+                LogicalPlan::SubqueryAlias(alias) => &alias.input,
+                LogicalPlan::TableScan(scan) if scan.fetch.is_none() => break,
+                _ => return None,
+            };
+        }
+        let mut all = Vec::new();
+        for condition in conditions(rows) {
+            let simple = self.simplified(condition, rows.schema());
+            let converted = to_predicate(&simple, &self.table.selection().schema);
+            let plain = !condition.is_volatile() && !has_subquery(condition).ok()?;
+            all.push(Some(converted.predicate).filter(|_| converted.exact && plain)?);
+        }
+        Some(Predicate::and(all))
     }
 
     /// `input` gives the new versions, by a projection at its top.
@@ -205,13 +228,28 @@ impl Target<'_> {
             }
             None => return self.update_of_nothing(&projection.input),
         };
+        let filter = self.conflict_filter(&changes, &projection.input, input)?;
+        self.change(
+            changes,
+            RowChange { operation: RowLevelOperation::Update, filter, exact: None, repeats: false },
+        )
+    }
+
+    /// What the rows match that a statement changes; `rows` is its query, and `all` all that it reads.
+    fn conflict_filter(
+        &self,
+        changes: &LogicalPlan,
+        rows: &LogicalPlan,
+        all: &LogicalPlan,
+    ) -> Result<Predicate> {
+        if self.reads_itself(all)? {
+            return Ok(Predicate::True);
+        }
         // The table may have another name in the statement.
-        let place = the_only(changes_input(&changes)?.schema(), FILE)?;
-        let name = place.relation.unwrap_or_else(|| self.statement.table_name.clone());
-        let rows = &projection.input;
-        let filter = self.filter(&conditions(rows), rows.schema(), &name)?;
-        let filter = if self.reads_itself(input)? { Predicate::True } else { filter };
-        self.change(changes, RowChange { operation: RowLevelOperation::Update, filter, repeats: false })
+        let place = changes.inputs().first().map(|rows| the_only(rows.schema(), FILE)).transpose();
+        let name = place.ok().flatten().and_then(|column| column.relation);
+        let name = name.unwrap_or_else(|| self.statement.table_name.clone());
+        self.filter(&conditions(rows), rows.schema(), &name)
     }
 
     fn update_of_nothing(&self, rows: &LogicalPlan) -> Result<LogicalPlan> {
@@ -219,7 +257,10 @@ impl Target<'_> {
             LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => {
                 let changes = nothing(vec![no_file(), no_position()])?;
                 let operation = RowLevelOperation::Delete;
-                self.change(changes, RowChange { operation, filter: Predicate::False, repeats: false })
+                self.change(
+                    changes,
+                    RowChange { operation, filter: Predicate::False, exact: None, repeats: false },
+                )
             }
             _ => Err(Error::unsupported("an UPDATE whose plan is not one of the table's rows").into()),
         }
@@ -232,20 +273,28 @@ impl Target<'_> {
         schema: &DFSchema,
         name: &TableReference,
     ) -> Result<Predicate> {
-        let context = SimplifyContext::builder().with_schema(Arc::new(schema.clone())).build();
-        let simplifier = ExprSimplifier::new(context);
         let mut all = Vec::new();
         for condition in conditions {
             let of_table =
                 condition.column_refs().iter().all(|column| column.relation.as_ref() == Some(name));
             let plain = !condition.is_volatile() && !has_subquery(condition)?;
             if of_table && plain {
-                // What can't be simplified is an error of the query's, if of anyone's.
-                let simple = simplifier.simplify((*condition).clone()).unwrap_or((*condition).clone());
+                let simple = self.simplified(condition, schema);
                 all.push(to_predicate(&simple, &self.table.selection().schema).predicate);
             }
         }
         Ok(Predicate::and(all))
+    }
+
+    /// A condition as it will be evaluated, as far as that can be told: the time of that is not known.
+    /// What can't be simplified is an error of the query's, if of anyone's.
+    fn simplified(&self, condition: &Expr, schema: &DFSchema) -> Expr {
+        let context = SimplifyContext::builder()
+            .with_schema(Arc::new(schema.clone()))
+            .with_config_options(Arc::new(self.config.clone()));
+        let simplifier = ExprSimplifier::new(context.build());
+        let coerced = simplifier.coerce(condition.clone(), schema);
+        coerced.and_then(|coerced| simplifier.simplify(coerced)).unwrap_or_else(|_| condition.clone())
     }
 
     /// Whether a statement's query reads the table once more: then all of its rows may decide what
@@ -277,11 +326,6 @@ impl Target<'_> {
     }
 }
 
-fn changes_input(changes: &LogicalPlan) -> Result<&LogicalPlan> {
-    let input = changes.inputs().first().copied();
-    input.ok_or_else(|| Error::invalid("changes of nothing").into())
-}
-
 /// The conditions that all rows of a query of one table match.
 fn conditions(rows: &LogicalPlan) -> Vec<&Expr> {
     let mut conditions = Vec::new();
@@ -293,6 +337,7 @@ fn conditions(rows: &LogicalPlan) -> Vec<&Expr> {
                 &filter.input
             }
             LogicalPlan::Limit(limit) => &limit.input,
+            LogicalPlan::SubqueryAlias(alias) => &alias.input,
             LogicalPlan::TableScan(scan) => {
                 conditions.extend(&scan.filters);
                 return conditions;
@@ -308,7 +353,7 @@ fn the_only(schema: &DFSchema, name: &str) -> Result<Column> {
     match (found.next(), found.next()) {
         (Some(column), None) => Ok(column),
         (None, _) => {
-            Err(Error::unsupported("a statement whose plan loses where its rows are; run it unprepared")
+            Err(Error::unsupported("a statement that is not about single rows of the table (it aggregates them, or is prepared); use MERGE")
                 .into())
         }
         _ => {

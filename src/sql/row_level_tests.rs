@@ -10,8 +10,8 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::{IcebergSql, register};
 use crate::catalog::{Catalog, MemoryCatalog, Namespace, TableCreation, TableIdent};
-use crate::error::Error;
-use crate::provider::IcebergCatalogProvider;
+use crate::error::{Error, ErrorKind};
+use crate::provider::{IcebergCatalogProvider, IcebergTable};
 use crate::spec::{
     FieldId, NestedField, PartitionField, PartitionSpec, PrimitiveType as P, Schema, SchemaId, SpecId,
     Transform,
@@ -438,6 +438,394 @@ async fn any_statements_do_what_a_model_does() {
                     1 => model.delete(n).await,
                     2 => model.update(n).await,
                     _ => model.merge(n).await,
+                }
+            }
+        }
+    }
+}
+
+const V3_MOR: Kind = Kind { version: 3, mode: "merge-on-read", partitioned: false };
+const V2_MOR: Kind = Kind { version: 2, mode: "merge-on-read", partitioned: true };
+const V3_COW: Kind = Kind { version: 3, mode: "copy-on-write", partitioned: true };
+
+impl Rig {
+    /// With a table `ice.n.t` of the usual rows, and a source.
+    async fn with_rows(kind: Kind, properties: &[(&str, &str)]) -> Self {
+        let rig = Self::new().await;
+        rig.create("t", kind, properties).await;
+        rig.count(&format!("INSERT INTO ice.n.t VALUES {ROWS}")).await;
+        rig.rows(
+            "CREATE TABLE source AS SELECT column1 AS id, column2 AS v FROM (VALUES (1, 100), (2, 200))",
+        )
+        .await;
+        rig.rows(
+            "CREATE TABLE whole AS SELECT column1 AS x, column2 AS s, column3 AS p, column4 AS id \
+             FROM (VALUES (1.5, 'q', 7, 1), (2.5, 'r', 8, 20))",
+        )
+        .await;
+        rig
+    }
+
+    async fn all(&self) -> Vec<String> {
+        self.rows("SELECT id, p, s, x FROM ice.n.t ORDER BY id").await
+    }
+
+    /// The files that lie in the table's directory.
+    async fn stored(&self) -> BTreeSet<String> {
+        use futures::TryStreamExt;
+        let table = self.load("t").await;
+        let directory = table.resolve(&format!("{}/data", table.metadata().location)).unwrap();
+        let listed: Vec<_> = table.storage().list_files(&directory).unwrap().try_collect().await.unwrap();
+        listed.into_iter().map(|(location, _)| location.to_string()).collect()
+    }
+
+    async fn snapshots(&self) -> usize {
+        self.load("t").await.metadata().snapshots.len()
+    }
+}
+
+#[tokio::test]
+async fn statements_in_the_words_of_other_engines() {
+    for (sql, count, rows) in [
+        ("DELETE FROM ice.n.t AS y WHERE y.id < 6", 5, "6   "),
+        (
+            "DELETE FROM ice.n.t y WHERE EXISTS (SELECT 1 FROM source WHERE source.id = y.id) OR y.id > 3",
+            5,
+            "3 2 c 3.0",
+        ),
+        ("DELETE FROM ice.n.t USING source WHERE t.id = source.id OR t.id IN (3, 4, 5)", 5, "6   "),
+        ("WITH c AS (SELECT 6 AS id) DELETE FROM ice.n.t WHERE id NOT IN (SELECT id FROM c)", 5, "6   "),
+        ("DELETE FROM ice.n.t WHERE _pos >= 0 AND id <> 2", 5, "2 1 b "),
+        ("TRUNCATE TABLE ice.n.t", 6, ""),
+        ("DELETE FROM ice.n.t", 6, ""),
+        ("UPDATE ice.n.t AS y SET y.p = y.p + 9, S = 'n' WHERE y.id = 1", 1, "1 10 n 1.0"),
+        ("UPDATE ice.n.t SET t.p = DEFAULT, x = (SELECT max(id) FROM ice.n.t) WHERE id = 1", 1, "1  a 6.0"),
+        (
+            "UPDATE ice.n.t SET p = source.v FROM source WHERE t.id = source.id AND source.v < 150",
+            1,
+            "1 100 a 1.0",
+        ),
+        ("UPDATE ice.n.t y SET p = s.v FROM source AS s WHERE y.id = s.id AND y.x = 1", 1, "1 100 a 1.0"),
+        ("UPDATE ice.n.t SET p = 3 WHERE _file LIKE '%.parquet' AND id = 1", 1, "1 3 a 1.0"),
+        ("WITH c AS (SELECT 1 AS id) UPDATE ice.n.t SET x = NULL FROM c WHERE c.id = t.id", 1, "1 1 a "),
+        (
+            "MERGE INTO ice.n.t t USING whole w ON t.id = w.id WHEN MATCHED THEN UPDATE SET * \
+             WHEN NOT MATCHED THEN INSERT *",
+            2,
+            "1 7 q 1.5|20 8 r 2.5",
+        ),
+        (
+            "merge into ice.n.t using whole on t.id = whole.id when not matched then insert *;",
+            1,
+            "20 8 r 2.5",
+        ),
+        (
+            "MERGE INTO ice.n.t AS t USING (VALUES (1, 5) AS s(id, v)) ON t.id = s.id \
+             WHEN MATCHED THEN UPDATE SET t.p = s.v",
+            1,
+            "1 5 a 1.0",
+        ),
+        (
+            "WITH c AS (SELECT 1 AS id) MERGE INTO ice.n.t USING c ON t.id = c.id WHEN MATCHED THEN UPDATE SET P = 1, x = 3",
+            1,
+            "1 1 a 3.0",
+        ),
+        (
+            "MERGE INTO ice.n.t USING source s ON t.id = s.id WHEN MATCHED AND s.v > (SELECT avg(v) FROM source) THEN DELETE",
+            1,
+            "",
+        ),
+        // A row that two match is removed once.
+        ("MERGE INTO ice.n.t USING (VALUES (1), (1)) s(id) ON t.id = s.id WHEN MATCHED THEN DELETE", 1, ""),
+        ("MERGE INTO ice.n.t USING source ON false WHEN NOT MATCHED BY SOURCE AND p = 2 THEN DELETE", 2, ""),
+    ] {
+        for kind in [V3_MOR, V3_COW, V2_MOR] {
+            let rig = Rig::with_rows(kind, &[]).await;
+            assert_eq!(rig.count(sql).await, count, "{sql} of {kind:?}");
+            let now = rig.all().await;
+            let wanted: Vec<&str> = rows.split('|').filter(|row| !row.is_empty()).collect();
+            assert!(wanted.iter().all(|row| now.iter().any(|now| now == row)), "{sql} of {kind:?}: {now:?}");
+            if sql.contains("DELETE") || sql.contains("TRUNCATE") {
+                assert_eq!(now.len(), 6 - count, "{sql} of {kind:?}: {now:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn statements_that_can_not_be_leave_nothing() {
+    for (sql, wanted) in [
+        ("UPDATE ice.n.t SET p = 1, P = 2", "sets column `p` twice"),
+        ("UPDATE ice.n.t SET q = 4", "column `q`; the table has id, p, s, x"),
+        ("UPDATE ice.n.t SET (p, x) = (1, 2)", "set each of them"),
+        ("UPDATE ice.n.t SET s.a = 1", "set the whole column"),
+        (
+            "UPDATE ice.n.t SET id = NULL WHERE id > 3",
+            "column `id`: invalid data: a required column has nulls",
+        ),
+        ("UPDATE ice.n.t SET p = max(p)", "GROUP BY"),
+        ("UPDATE ice.n.t SET p = 'y'", "Cannot cast string 'y'"),
+        ("UPDATE ice.n.t SET p = id * 3000000000", "Can't cast value"),
+        (
+            "UPDATE ice.n.t SET p = s.v FROM (VALUES (1, 5), (1, 6)) s(id, v) WHERE t.id = s.id",
+            "several rows of the source",
+        ),
+        ("DELETE FROM ice.n.t VERSION AS OF 'main' WHERE id = 1", "only the current state"),
+        (
+            "MERGE INTO ice.n.t USING source s ON t.id IN (SELECT 1) WHEN MATCHED THEN DELETE",
+            "subquery in MERGE's ON",
+        ),
+        (
+            "MERGE INTO ice.n.t USING source s ON t.id = s.id WHEN MATCHED AND s.v IN (SELECT 1) THEN DELETE",
+            "make it a column of the source",
+        ),
+        (
+            "MERGE INTO ice.n.t USING (VALUES (1, 5), (1, 6)) s(id, v) ON t.id = s.id WHEN MATCHED THEN UPDATE SET p = v",
+            "MERGE changes a row of the table several times",
+        ),
+        (
+            "MERGE INTO ice.n.t USING (VALUES (1, 5), (1, 6)) s(id, v) ON t.id = s.id \
+             WHEN MATCHED AND v = 5 THEN DELETE WHEN MATCHED THEN UPDATE SET p = v",
+            "MERGE changes a row of the table several times",
+        ),
+        (
+            "MERGE INTO ice.n.t USING source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
+            "No field named s.p",
+        ),
+        (
+            "MERGE INTO ice.n.t USING source s ON t.id = s.v WHEN NOT MATCHED THEN INSERT (p) VALUES (s.v)",
+            "`id`",
+        ),
+        ("DELETE FROM ice.n.t WHERE nope = 1", "No field named nope"),
+    ] {
+        for kind in [V3_MOR, V3_COW, V2_MOR] {
+            let rig = Rig::with_rows(kind, &[]).await;
+            let (before, stored, snapshots) = (rig.all().await, rig.stored().await, rig.snapshots().await);
+            let error = rig.batches(sql).await.unwrap_err().to_string();
+            assert!(error.contains(wanted), "{sql}: {error}");
+            assert_eq!(rig.all().await, before, "{sql}");
+            assert_eq!(rig.stored().await, stored, "{sql}");
+            assert_eq!(rig.snapshots().await, snapshots, "{sql}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_changes_nothing_commits_nothing() {
+    for kind in kinds() {
+        let rig = Rig::with_rows(kind, &[]).await;
+        for sql in [
+            "DELETE FROM ice.n.t WHERE id > 99",
+            "DELETE FROM ice.n.t WHERE false",
+            "UPDATE ice.n.t SET p = 1 WHERE s = 'nobody'",
+            "MERGE INTO ice.n.t USING source s ON t.id = s.v WHEN MATCHED THEN DELETE",
+        ] {
+            assert_eq!(rig.count(sql).await, 0, "{sql} of {kind:?}");
+            for explain in ["EXPLAIN", "EXPLAIN VERBOSE"] {
+                rig.rows(&format!("{explain} {}", sql.replace("99", "1"))).await;
+            }
+        }
+        assert_eq!(rig.snapshots().await, 1, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn prepared_statements_change_rows() {
+    for kind in [V3_MOR, V3_COW] {
+        let rig = Rig::with_rows(kind, &[]).await;
+        for sql in [
+            "PREPARE d AS DELETE FROM ice.n.t WHERE id = $1",
+            "PREPARE u AS UPDATE ice.n.t AS y SET p = $1 WHERE id = 3",
+            "PREPARE m AS MERGE INTO ice.n.t USING source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET p = s.v",
+        ] {
+            rig.rows(sql).await;
+        }
+        assert_eq!(rig.count("EXECUTE u(8)").await, 1);
+        assert_eq!(rig.all().await[2], "3 8 c 3.0");
+        let rig = Rig::with_rows(kind, &[]).await;
+        rig.rows("PREPARE d AS DELETE FROM ice.n.t WHERE id = $1").await;
+        assert_eq!(rig.count("EXECUTE d(5)").await, 1);
+        assert_eq!(rig.all().await.len(), 5);
+        rig.rows("PREPARE m AS MERGE INTO ice.n.t USING source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET p = s.v").await;
+        assert_eq!(rig.count("EXECUTE m").await, 2);
+        assert_eq!(rig.all().await[0], "1 100 a 1.0");
+    }
+}
+
+#[tokio::test]
+async fn sessions_that_know_nothing_of_it_change_nothing() {
+    let rig = Rig::with_rows(V3_MOR, &[]).await;
+    let plain = SessionContext::new();
+    plain.register_catalog("ice", rig.context.catalog("ice").unwrap());
+    for sql in ["DELETE FROM ice.n.t WHERE id = 1", "UPDATE ice.n.t SET p = 1", "DELETE FROM ice.n.t"] {
+        let error = plain.sql(sql).await.unwrap().collect().await.unwrap_err();
+        assert_eq!(Error::find_in(&error).unwrap().kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains("icefloe::sql::register"), "{error}");
+    }
+    assert_eq!(rig.snapshots().await, 1);
+    // One that was told does, and so do statements that are run our way.
+    let count = rig.context.sql("DELETE FROM ice.n.t WHERE id = 1").await.unwrap().collect().await.unwrap();
+    assert_eq!(count[0].num_rows(), 1);
+    plain.iceberg_sql("DELETE FROM ice.n.t WHERE id = 2").await.unwrap().collect().await.unwrap();
+    assert_eq!(rig.all().await.len(), 4);
+}
+
+#[tokio::test]
+async fn tables_that_can_not_be_changed_say_so() {
+    let rig = Rig::with_rows(V3_MOR, &[]).await;
+    // By its location.
+    let location = rig.load("t").await;
+    let table = IcebergTable::try_new(location).unwrap();
+    rig.context.register_table("here", Arc::new(table)).unwrap();
+    for sql in [
+        "DELETE FROM here WHERE id = 1",
+        "UPDATE here SET p = 1",
+        "MERGE INTO here USING source s ON here.id = s.id WHEN MATCHED THEN DELETE",
+    ] {
+        let error = rig.fails(sql).await;
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("write to the table of a catalog"), "{error}");
+    }
+    // Version 1 has no deletes.
+    rig.create("one", Kind { version: 1, mode: "merge-on-read", partitioned: false }, &[]).await;
+    rig.count(&format!("INSERT INTO ice.n.one VALUES {ROWS}")).await;
+    let error = rig.fails("DELETE FROM ice.n.one WHERE id = 1").await;
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("write.delete.mode"), "{error}");
+    // Whole files need none.
+    assert_eq!(rig.count("DELETE FROM ice.n.one WHERE id > 0").await, 6);
+    // A column that hides what is needed.
+    let fields = vec![NestedField::required(1, "_pos", P::Long)];
+    let creation = TableCreation::new(Schema::new(SchemaId(0), fields, Vec::new()).unwrap());
+    rig.catalog.create_table(&ident("own"), creation).await.unwrap();
+    let error = rig.fails("DELETE FROM ice.n.own WHERE _pos = 1").await;
+    assert!(error.to_string().contains("rename it"), "{error}");
+}
+
+#[tokio::test]
+async fn whole_files_go_without_being_read() {
+    for (sql, count, reads) in [
+        ("DELETE FROM ice.n.t WHERE p = 1", 2, false),
+        ("DELETE FROM ice.n.t WHERE p IS NULL", 2, false),
+        ("DELETE FROM ice.n.t WHERE p = 1 OR p = 2", 4, false),
+        ("DELETE FROM ice.n.t WHERE p = 1 AND id >= 1", 2, false),
+        ("DELETE FROM ice.n.t WHERE p = 1 AND id > 1", 1, true),
+        ("DELETE FROM ice.n.t WHERE p = 1 AND id IN (SELECT id FROM source)", 2, true),
+        ("DELETE FROM ice.n.t WHERE p = 1 AND random() < 2", 2, true),
+    ] {
+        for kind in kinds().into_iter().filter(|kind| kind.partitioned) {
+            let rig = Rig::with_rows(kind, &[]).await;
+            let plan = rig.rows(&format!("EXPLAIN {sql}")).await.join("\n");
+            assert_eq!(plan.contains("IcebergChangeExec"), reads, "{sql} of {kind:?}: {plan}");
+            let stored = rig.stored().await;
+            assert_eq!(rig.count(sql).await, count, "{sql} of {kind:?}");
+            assert_eq!(rig.all().await.len(), 6 - count, "{sql} of {kind:?}");
+            if !reads {
+                assert_eq!(rig.stored().await, stored, "{sql} of {kind:?}");
+            }
+            let operation = "SELECT operation FROM ice.n.t$snapshots ORDER BY committed_at DESC LIMIT 1";
+            let expected = if reads && kind.mode == "copy-on-write" && sql.contains("id > 1") {
+                "overwrite"
+            } else {
+                "delete"
+            };
+            assert_eq!(rig.rows(operation).await, [expected], "{sql} of {kind:?}");
+        }
+    }
+    // Merge-on-read sees that nothing is left of a file, and needs no delete file.
+    let rig = Rig::with_rows(V3_MOR, &[]).await;
+    assert_eq!(rig.count("DELETE FROM ice.n.t WHERE id % 2 = 0").await, 3);
+    assert_eq!(rig.rows("SELECT count(*) FROM ice.n.t$delete_files").await, ["1"]);
+    assert_eq!(rig.count("DELETE FROM ice.n.t WHERE id % 2 = 1").await, 3);
+    assert_eq!(rig.rows("SELECT count(*) FROM ice.n.t$files").await, ["0"]);
+}
+
+#[tokio::test]
+async fn a_row_that_two_sources_change_differently_may_be_changed_once() {
+    for kind in [V3_MOR, V3_COW, V2_MOR] {
+        let rig = Rig::with_rows(kind, &[]).await;
+        let sql = "MERGE INTO ice.n.t USING (VALUES (1, 5), (1, 6)) s(id, v) ON t.id = s.id \
+                   WHEN MATCHED AND v = 5 THEN UPDATE SET p = v";
+        assert_eq!(rig.count(sql).await, 1);
+        assert_eq!(rig.all().await[0], "1 5 a 1.0");
+    }
+}
+
+/// What others do between the time at which a statement is planned and its commit.
+#[tokio::test]
+async fn what_others_did_is_a_conflict_or_not() {
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Fate {
+        Fine,
+        Conflict,
+        /// Only if it has to be serializable.
+        Serializable,
+        /// Only of deletion vectors, of which a data file has one.
+        Vectors,
+    }
+    use Fate::*;
+    let delete = "DELETE FROM ice.n.t WHERE p = 1 AND s = 'a'";
+    let update = "UPDATE ice.n.t SET x = 7 WHERE p = 1 AND s = 'a'";
+    let merge = "MERGE INTO ice.n.t USING source s ON t.id = s.id AND t.p = 1 AND t.s = 'a' \
+                 WHEN MATCHED THEN UPDATE SET x = 7 WHEN NOT MATCHED AND s.id = 1 THEN INSERT (id) VALUES (77)";
+    let whole =
+        "MERGE INTO ice.n.t USING source s ON t.id = s.id WHEN NOT MATCHED BY SOURCE AND t.p = 2 THEN DELETE";
+    let reading = "DELETE FROM ice.n.t WHERE p = 1 AND id < (SELECT max(id) FROM ice.n.t WHERE p = 2)";
+    let inserts = |p: &str, s: &str| format!("INSERT INTO ice.n.t VALUES (50, {p}, '{s}', 1.0)");
+    for (sql, other, fate) in [
+        (delete, inserts("2", "a"), Fine),
+        (delete, inserts("1", "b"), Fine),
+        (delete, inserts("1", "a"), Serializable),
+        (delete, "DELETE FROM ice.n.t WHERE id = 3".to_owned(), Fine),
+        (delete, "DELETE FROM ice.n.t WHERE id = 2".to_owned(), Vectors),
+        (update, inserts("2", "a"), Fine),
+        (update, inserts("1", "a"), Serializable),
+        (update, "DELETE FROM ice.n.t WHERE id = 3".to_owned(), Fine),
+        (update, "DELETE FROM ice.n.t WHERE id = 1".to_owned(), Conflict),
+        (update, "DELETE FROM ice.n.t WHERE p = 1".to_owned(), Conflict),
+        (merge, inserts("2", "a"), Fine),
+        (merge, inserts("1", "a"), Serializable),
+        (merge, "UPDATE ice.n.t SET x = 5 WHERE id = 1".to_owned(), Conflict),
+        (whole, inserts("1", "a"), Serializable),
+        (reading, inserts("2", "z"), Serializable),
+        (reading, "DELETE FROM ice.n.t WHERE p IS NULL".to_owned(), Fine),
+        ("INSERT OVERWRITE ice.n.t SELECT * FROM ice.n.t", inserts("2", "z"), Conflict),
+    ] {
+        for kind in kinds().into_iter().filter(|kind| kind.partitioned && kind.version > 1) {
+            for isolation in ["serializable", "snapshot"] {
+                let names = ["delete", "update", "merge"].map(|name| format!("write.{name}.isolation-level"));
+                let properties: Vec<(&str, &str)> =
+                    names.iter().map(|name| (name.as_str(), isolation)).collect();
+                let rig = Rig::with_rows(kind, &properties).await;
+                let frame = rig.context.iceberg_sql(sql).await.unwrap();
+                rig.rows(&other).await;
+                let (before, stored) = (rig.all().await, rig.stored().await);
+                let place = format!("{sql}; {other}; {kind:?}, {isolation}");
+                let vectors = kind.version == 3 && kind.mode == "merge-on-read";
+                let conflicts = match fate {
+                    Fine => false,
+                    Conflict => true,
+                    Serializable => isolation == "serializable",
+                    Vectors => vectors || kind.mode == "copy-on-write",
+                };
+                match frame.collect().await {
+                    Ok(_) => {
+                        assert!(!conflicts, "{place}: no conflict");
+                        // What both would have done one after the other.
+                        let serial = Rig::with_rows(kind, &properties).await;
+                        let order = if fate == Serializable { [sql, &other] } else { [&other, sql] };
+                        for sql in order {
+                            serial.rows(sql).await;
+                        }
+                        assert_eq!(rig.all().await, serial.all().await, "{place}");
+                    }
+                    Err(e) => {
+                        assert!(conflicts, "{place}: {e}");
+                        let kind = Error::find_in(&e).unwrap().kind();
+                        assert_eq!(kind, ErrorKind::ValidationFailed, "{place}: {e}");
+                        assert_eq!(rig.all().await, before, "{place}");
+                        assert_eq!(rig.stored().await, stored, "{place}");
+                    }
                 }
             }
         }

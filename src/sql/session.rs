@@ -15,6 +15,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 
 use super::ddl;
+use super::dml;
 use super::metadata_columns::{self, Hidden};
 use super::metadata_tables;
 use super::parse::{parse, session_dialect};
@@ -162,12 +163,15 @@ impl IcebergSql for SessionContext {
         let parsed = parse(sql, state.config_options())?;
         let mut statement = parsed.statement;
         metadata_tables::resolve(&mut state, &mut statement, parsed.versioned).await?;
+        let is_marked = dml::reword(&state, &mut statement).await?;
         let marked = mark_metadata_columns(&state, &mut statement).await?;
         if parsed.versioned || marked {
             // In a session that was not registered, DataFusion would read current data.
             state.register_relation_planner(planner())?;
         }
-        row_level::rewrite(align_times(state.statement_to_plan(statement).await?)?)
+        let plan = align_times(state.statement_to_plan(statement).await?)?;
+        let plan = if is_marked { dml::restore(plan)? } else { plan };
+        row_level::rewrite(plan, state.config_options())
     }
 
     fn iceberg_script<'a>(&'a self, sql: &'a str) -> Script<'a> {

@@ -70,7 +70,6 @@ impl Overwrite {
     }
 
     /// Removes the files of which all rows match. It fails where only some of a file's rows may.
-    #[allow(dead_code, reason = "for the statements that change rows")]
     pub(crate) fn rows_of(mut self, filter: Predicate) -> Self {
         self.changes.removed_data.remove_matching(filter.clone());
         // Deletes in a partition that is removed have nothing left to delete.

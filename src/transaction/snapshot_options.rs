@@ -55,7 +55,7 @@ macro_rules! conflict_options {
         }
 
         /// The rows that the change has to do with: what others commit elsewhere is no conflict.
-        #[allow(dead_code, reason = "for the statements that change rows")]
+        #[allow(dead_code, reason = "not every action has rows of its own")]
         pub(crate) fn conflict_detection_filter(mut self, filter: crate::expr::Predicate) -> Self {
             self.checks.filter = Some(filter);
             self

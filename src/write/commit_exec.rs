@@ -35,6 +35,8 @@ pub(super) enum Work {
     Insert(InsertMode),
     /// It changes rows that are there.
     Rows(RowChangePlan),
+    /// It removes the files of all rows that match, which have no others; how many rows that are.
+    Files { rows: Predicate, count: u64 },
 }
 
 /// Commits the files that its input wrote: one row out, the number of rows that were added or changed.
@@ -69,6 +71,7 @@ impl DisplayAs for IcebergCommitExec {
         match &self.work {
             Work::Insert(mode) => write!(f, "{mode}"),
             Work::Rows(plan) => f.write_str(plan.change.operation.name()),
+            Work::Files { rows, .. } => write!(f, "delete, files_of={rows}"),
         }
     }
 }
@@ -139,6 +142,13 @@ async fn write_and_commit(
         Ok::<_, DataFusionError>(match work {
             Work::Insert(mode) => insert(target, *mode, files),
             Work::Rows(plan) => row_level::commit(target, plan, execution, files).await?,
+            Work::Files { count: 0, .. } => Prepared { transaction: None, files, rows: 0 },
+            Work::Files { rows, count } => {
+                // Rows that others add meanwhile are deleted too, as if they had come before.
+                let delete = Overwrite::new().rows_of(rows.clone());
+                let transaction = Some(target.table.transaction().apply(delete));
+                Prepared { transaction, files, rows: *count }
+            }
         })
     };
     let Prepared { transaction, files, rows } = match written.await {

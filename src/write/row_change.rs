@@ -13,14 +13,17 @@ use std::sync::Arc;
 use datafusion::catalog::Session;
 use datafusion::execution::context::SessionState;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
 
 use super::change_exec::IcebergChangeExec;
 use super::commit_exec::{IcebergCommitExec, Work};
 use super::data_files::{DataFileWriter, WriteOptions};
 use super::insert::{InsertTarget, Rows};
+use super::records;
 use super::write_exec::IcebergWriteExec;
 use crate::error::{Error, Result, ResultExt};
-use crate::expr::Predicate;
+use crate::expr::{Predicate, ResidualEvaluator, StrictMetricsEvaluator};
+use crate::plan::{ScanRequest, plan_files};
 use crate::spec::{IsolationLevel, RowLevelMode, RowLevelOperation, TableProperties};
 use crate::table::Table;
 
@@ -38,6 +41,8 @@ pub(crate) struct RowChange {
     pub(crate) operation: RowLevelOperation,
     /// What all rows match that the statement changes, or that decide what it does.
     pub(crate) filter: Predicate,
+    /// What exactly the rows match that a DELETE removes, if that can be told by files' metadata.
+    pub(crate) exact: Option<Predicate>,
     /// Whether it may name a row several times: only if it removes all of them.
     pub(crate) repeats: bool,
 }
@@ -75,7 +80,7 @@ impl RowChangePlan {
 /// # Errors
 /// `Unsupported` for tables that can't be written to, or that have no row-level deletes but want
 /// them. Each names the table.
-pub(crate) fn plan_row_change(
+pub(crate) async fn plan_row_change(
     target: InsertTarget,
     input: Arc<dyn ExecutionPlan>,
     change: RowChange,
@@ -83,6 +88,12 @@ pub(crate) fn plan_row_change(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let table = target.table.clone();
     let place = || format!("table `{}`", table.name());
+    if let Some(rows) = change.exact.clone()
+        && let Some(count) = rows_of_whole_files(&table, &rows).await.context(place)?
+    {
+        let nothing = Arc::new(EmptyExec::new(records::schema()));
+        return Ok(Arc::new(IcebergCommitExec::new(nothing, target, Work::Files { rows, count })));
+    }
     let plan = RowChangePlan::new(&table, change).context(place)?;
     let options = WriteOptions { row_lineage: plan.row_lineage, ..WriteOptions::default() };
     // It refuses tables that can't be written to.
@@ -102,4 +113,27 @@ pub(crate) fn plan_row_change(
         }
     };
     Ok(Arc::new(IcebergCommitExec::new(written, target, Work::Rows(plan))))
+}
+
+/// How many rows match, if the metadata say of all files with such rows that they have no others; `None`
+/// if they don't, or if deletes hide how many rows there are.
+async fn rows_of_whole_files(table: &Table, rows: &Predicate) -> Result<Option<u64>> {
+    let metadata = table.metadata();
+    let schema = metadata.current_schema();
+    let Some(snapshot) = metadata.current_snapshot() else { return Ok(Some(0)) };
+    let request = ScanRequest { schema: Arc::clone(schema), filter: rows.clone() };
+    let mut count = 0u64;
+    for task in plan_files(table, snapshot, &request).await?.tasks {
+        let file = &task.data_file;
+        let Some(spec) = metadata.partition_specs.get(&file.spec_id) else { return Ok(None) };
+        let residual = ResidualEvaluator::new(rows, spec, schema).residual(&file.partition);
+        let all =
+            residual == Predicate::True || StrictMetricsEvaluator::new(&residual, schema).all_match(file);
+        let Some(records) = u64::try_from(file.record_count).ok().filter(|_| all && task.deletes.is_empty())
+        else {
+            return Ok(None);
+        };
+        count = count.saturating_add(records);
+    }
+    Ok(Some(count))
 }

@@ -1,0 +1,405 @@
+//! DELETE, UPDATE and MERGE of Iceberg tables in more words than DataFusion's planner knows: other
+//! names for the table, `USING` and `FROM`, common table expressions, metadata columns, MERGE's stars.
+//!
+//! A DELETE or UPDATE becomes the SELECT of its rows, with a mark; once that is planned, it becomes the
+//! statement again. That way all that a SELECT may have is planned as in one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{ScalarValue, TableReference};
+use datafusion::error::Result;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{
+    DmlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, TableSource, WriteOp, lit,
+};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, Delete, Expr as SqlExpr, FromTable, Ident, Merge, MergeAction,
+    MergeInsertKind, ObjectName, Parens, Query, SelectItem, SetExpr, Statement as SqlStatement, TableAlias,
+    TableFactor, TableWithJoins, Update, UpdateTableFromKind, Value, With,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::merge_stars::ALL_COLUMNS;
+use crate::error::Error;
+use crate::provider::IcebergTable;
+
+/// The column of a SELECT that stands for a DELETE; its value is the table's name.
+const DELETE_MARK: &str = "\u{1}delete";
+/// The same for an UPDATE.
+const UPDATE_MARK: &str = "\u{1}update";
+/// A column that an UPDATE sets to its default.
+const DEFAULT_MARK: &str = "\u{1}default";
+
+/// Makes DELETE and UPDATE of Iceberg tables SELECTs, and spells out what MERGE leaves out. Whether
+/// there is a SELECT now for [`restore`].
+pub(super) async fn reword(state: &SessionState, statement: &mut Statement) -> Result<bool> {
+    let mut statement = statement;
+    while let Statement::Explain(explain) = statement {
+        statement = &mut explain.statement;
+    }
+    let Statement::Statement(statement) = statement else { return Ok(false) };
+    let mut statement = statement.as_mut();
+    while let SqlStatement::Prepare { statement: prepared, .. } = statement {
+        statement = prepared.as_mut();
+    }
+    let mut with = None;
+    if let SqlStatement::Query(query) = statement
+        && let SetExpr::Delete(inner) | SetExpr::Update(inner) | SetExpr::Merge(inner) = query.body.as_mut()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+    {
+        with = query.with.take();
+        *statement = inner.clone();
+    }
+    let words = Words { state, normalizer: normalizer(state) };
+    match statement {
+        SqlStatement::Delete(delete) => {
+            if let Some(select) = words.delete(delete, &with).await? {
+                *statement = select;
+                return Ok(true);
+            }
+        }
+        SqlStatement::Update(update) => {
+            if let Some(select) = words.update(update, &with).await? {
+                *statement = select;
+                return Ok(true);
+            }
+        }
+        SqlStatement::Merge(merge) => {
+            words.merge(merge, &mut with).await?;
+        }
+        _ => {}
+    }
+    match with {
+        None => Ok(false),
+        Some(_) => Err(Error::unsupported("WITH before this statement; use a subquery").into()),
+    }
+}
+
+fn normalizer(state: &SessionState) -> IdentNormalizer {
+    IdentNormalizer::new(state.config_options().sql_parser.enable_ident_normalization)
+}
+
+struct Words<'a> {
+    state: &'a SessionState,
+    normalizer: IdentNormalizer,
+}
+
+/// An Iceberg table in a statement.
+struct Named {
+    reference: TableReference,
+    columns: Vec<String>,
+    /// What the statement calls it.
+    called: Vec<Ident>,
+}
+
+impl Words<'_> {
+    /// `None` if it is no Iceberg table.
+    async fn table(&self, factor: &TableFactor) -> Result<Option<Named>> {
+        let TableFactor::Table { name, alias, args: None, version: None, .. } = factor else {
+            return Ok(None);
+        };
+        let normalize = self.state.config_options().sql_parser.enable_ident_normalization;
+        let reference = object_name_to_table_reference(name.clone(), normalize)?;
+        // What does not exist is planning's to complain about.
+        let Ok(schema) = self.state.schema_for_ref(reference.clone()) else { return Ok(None) };
+        let Some(table) = schema.table(reference.table()).await? else { return Ok(None) };
+        let Some(table) = table.downcast_ref::<IcebergTable>() else { return Ok(None) };
+        let columns = table.selection().schema.fields().iter().map(|field| field.name.clone()).collect();
+        let called = match alias {
+            Some(alias) => vec![alias.name.clone()],
+            None => name.0.iter().filter_map(|part| part.as_ident().cloned()).collect(),
+        };
+        Ok(Some(Named { reference, columns, called }))
+    }
+
+    async fn delete(&self, delete: &Delete, with: &Option<With>) -> Result<Option<SqlStatement>> {
+        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+        let [only] = from.as_slice() else { return Ok(None) };
+        let plain = delete.optimizer_hints.is_empty()
+            && delete.tables.is_empty()
+            && delete.returning.is_none()
+            && delete.output.is_none()
+            && delete.order_by.is_empty()
+            && delete.limit.is_none()
+            && only.joins.is_empty();
+        let Some(table) = self.table(&only.relation).await?.filter(|_| plain) else { return Ok(None) };
+        let mut from = vec![only.clone()];
+        from.extend(delete.using.iter().flatten().cloned());
+        let items = vec![marked(DELETE_MARK, &table.reference)];
+        Ok(Some(select(items, from, delete.selection.clone(), with)?))
+    }
+
+    async fn update(&self, update: &Update, with: &Option<With>) -> Result<Option<SqlStatement>> {
+        let plain = update.optimizer_hints.is_empty()
+            && update.returning.is_none()
+            && update.output.is_none()
+            && update.or.is_none()
+            && update.order_by.is_empty()
+            && update.limit.is_none()
+            && update.table.joins.is_empty();
+        let Some(table) = self.table(&update.table.relation).await?.filter(|_| plain) else {
+            return Ok(None);
+        };
+        let mut values = HashMap::new();
+        for Assignment { target, value } in &update.assignments {
+            let column = self.assigned(target, &table)?;
+            if values.insert(column.clone(), value).is_some() {
+                return Err(Error::invalid(format!("UPDATE sets column `{column}` twice")).into());
+            }
+        }
+        let mut items = vec![marked(UPDATE_MARK, &table.reference)];
+        for column in &table.columns {
+            let name = Ident::with_quote('"', column);
+            match values.get(column) {
+                Some(SqlExpr::Identifier(word)) if is_default(word) => {
+                    items.push(aliased(text(column), Ident::with_quote('"', DEFAULT_MARK)));
+                }
+                Some(value) => items.push(aliased((*value).clone(), name)),
+                None => {
+                    let own = table.called.iter().cloned().chain([name.clone()]).collect();
+                    items.push(aliased(SqlExpr::CompoundIdentifier(own), name));
+                }
+            }
+        }
+        let mut from = vec![update.table.clone()];
+        if let Some(UpdateTableFromKind::AfterSet(more) | UpdateTableFromKind::BeforeSet(more)) = &update.from
+        {
+            from.extend(more.iter().cloned());
+        }
+        Ok(Some(select(items, from, update.selection.clone(), with)?))
+    }
+
+    /// The column that is assigned to.
+    fn assigned(&self, target: &AssignmentTarget, table: &Named) -> Result<String> {
+        let AssignmentTarget::ColumnName(name) = target else {
+            return Err(Error::unsupported("UPDATE of several columns by one value; set each of them").into());
+        };
+        let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
+        let normal = |ident: &Ident| self.normalizer.normalize(ident.clone());
+        let Some((last, qualifier)) = parts.split_last() else {
+            return Err(Error::invalid("UPDATE sets a column without a name").into());
+        };
+        let called: Vec<String> = table.called.iter().map(normal).collect();
+        let qualifier: Vec<String> = qualifier.iter().map(|part| normal(part)).collect();
+        if !called.ends_with(&qualifier) {
+            let message = match qualifier.first().is_some_and(|first| table.columns.contains(first)) {
+                true => format!("UPDATE of a field of a struct (`{name}`); set the whole column"),
+                false => format!("UPDATE of `{name}`, which is not a column of the table"),
+            };
+            return Err(Error::unsupported(message).into());
+        }
+        let column = normal(last);
+        match table.columns.contains(&column) {
+            true => Ok(column),
+            false => Err(Error::not_found(format!(
+                "column `{column}`; the table has {}",
+                table.columns.join(", ")
+            ))
+            .into()),
+        }
+    }
+
+    async fn merge(&self, merge: &mut Merge, with: &mut Option<With>) -> Result<()> {
+        let Some(table) = self.table(&merge.table).await? else { return Ok(()) };
+        let source = match &merge.source {
+            TableFactor::Table { name, alias, .. } => match alias {
+                Some(alias) => Some(alias.name.clone()),
+                None => name.0.last().and_then(|part| part.as_ident().cloned()),
+            },
+            TableFactor::Derived { alias, .. } => alias.as_ref().map(|alias| alias.name.clone()),
+            _ => None,
+        };
+        for clause in &mut merge.clauses {
+            self.spell_out(&mut clause.action, &table, source.as_ref())?;
+        }
+        if let Some(with) = with.take() {
+            wrap(&mut merge.source, with)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the table's columns in the place of a star.
+    fn spell_out(&self, action: &mut MergeAction, table: &Named, source: Option<&Ident>) -> Result<()> {
+        let source = || {
+            source.cloned().ok_or_else(|| {
+                Error::unsupported("`*` of a MERGE whose source has no name; give it one with AS")
+            })
+        };
+        let column = |name: &String| Ident::with_quote('"', name);
+        let is_all = |name: &ObjectName| {
+            name.0.first().and_then(|part| part.as_ident()).is_some_and(|i| i.value == ALL_COLUMNS)
+        };
+        match action {
+            MergeAction::Update(update) => {
+                let [Assignment { target: AssignmentTarget::ColumnName(name), .. }] =
+                    update.assignments.as_slice()
+                else {
+                    return Ok(());
+                };
+                if is_all(name) {
+                    let source = source()?;
+                    let assign = |name: &String| Assignment {
+                        target: AssignmentTarget::ColumnName(ObjectName::from(vec![column(name)])),
+                        value: SqlExpr::CompoundIdentifier(vec![source.clone(), column(name)]),
+                    };
+                    update.assignments = table.columns.iter().map(assign).collect();
+                }
+            }
+            MergeAction::Insert(insert) => {
+                let MergeInsertKind::Values(values) = &mut insert.kind else { return Ok(()) };
+                if insert.columns.first().is_some_and(is_all) {
+                    let source = source()?;
+                    let value =
+                        |name: &String| SqlExpr::CompoundIdentifier(vec![source.clone(), column(name)]);
+                    insert.columns =
+                        table.columns.iter().map(|name| ObjectName::from(vec![column(name)])).collect();
+                    let row = table.columns.iter().map(value).collect();
+                    values.rows = vec![Parens::with_empty_span(row)];
+                }
+            }
+            MergeAction::Delete { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+fn is_default(word: &Ident) -> bool {
+    word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default")
+}
+
+fn text(text: impl Into<String>) -> SqlExpr {
+    SqlExpr::value(Value::SingleQuotedString(text.into()))
+}
+
+fn aliased(expr: SqlExpr, alias: Ident) -> SelectItem {
+    SelectItem::ExprWithAlias { expr, alias }
+}
+
+fn marked(mark: &str, table: &TableReference) -> SelectItem {
+    aliased(text(table.to_quoted_string()), Ident::with_quote('"', mark))
+}
+
+/// A SELECT without its parts.
+fn template() -> Result<Query> {
+    let parsed = Parser::parse_sql(&GenericDialect {}, "SELECT 1");
+    match parsed.ok().and_then(|mut statements| statements.pop()) {
+        Some(SqlStatement::Query(query)) => Ok(*query),
+        _ => Err(Error::invalid("SELECT is no query").into()),
+    }
+}
+
+fn select(
+    items: Vec<SelectItem>,
+    from: Vec<TableWithJoins>,
+    selection: Option<SqlExpr>,
+    with: &Option<With>,
+) -> Result<SqlStatement> {
+    let mut query = template()?;
+    query.with = with.clone();
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.projection = items;
+        select.from = from;
+        select.selection = selection;
+    }
+    Ok(SqlStatement::Query(Box::new(query)))
+}
+
+/// Lets a table in FROM see common table expressions.
+fn wrap(factor: &mut TableFactor, with: With) -> Result<()> {
+    let alias = match factor {
+        TableFactor::Table { name, alias, .. } => alias.take().or_else(|| {
+            let name = name.0.last().and_then(|part| part.as_ident().cloned())?;
+            Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None })
+        }),
+        TableFactor::Derived { alias, .. } => alias.clone(),
+        _ => None,
+    };
+    let mut query = template()?;
+    query.with = Some(with);
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.projection = vec![SelectItem::Wildcard(Default::default())];
+        select.from = vec![TableWithJoins { relation: factor.clone(), joins: Vec::new() }];
+    }
+    *factor = TableFactor::Derived { lateral: false, subquery: Box::new(query), alias, sample: None };
+    Ok(())
+}
+
+/// Makes the marked SELECT of a plan the statement that it stands for.
+pub(super) fn restore(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut statements = 0;
+    let restored = plan.transform_up(|plan| match &plan {
+        LogicalPlan::Projection(projection) => Ok(match statement(projection)? {
+            Some(statement) => {
+                statements += 1;
+                Transformed::yes(LogicalPlan::Dml(statement))
+            }
+            None => Transformed::no(plan),
+        }),
+        _ => Ok(Transformed::no(plan)),
+    })?;
+    match statements {
+        1 => Ok(restored.data),
+        _ => Err(Error::invalid("the statement was lost when it was planned").into()),
+    }
+}
+
+fn statement(projection: &Projection) -> Result<Option<DmlStatement>> {
+    let Some(Expr::Alias(mark)) = projection.expr.first() else { return Ok(None) };
+    let operation = match mark.name.as_str() {
+        DELETE_MARK => WriteOp::Delete,
+        UPDATE_MARK => WriteOp::Update,
+        _ => return Ok(None),
+    };
+    let Expr::Literal(ScalarValue::Utf8(Some(name)), _) = mark.expr.as_ref() else { return Ok(None) };
+    let (table_name, source) = target(&projection.input, name)?;
+    let input = match operation {
+        WriteOp::Delete => Arc::clone(&projection.input),
+        _ => Arc::new(new_versions(projection, &source)?),
+    };
+    Ok(Some(DmlStatement::new(table_name, source, operation, input)))
+}
+
+/// The table of that name in a query.
+fn target(plan: &LogicalPlan, name: &str) -> Result<(TableReference, Arc<dyn TableSource>)> {
+    let mut found = None;
+    plan.apply(|plan| {
+        if let LogicalPlan::TableScan(scan) = plan
+            && scan.table_name.to_quoted_string() == name
+        {
+            found = Some((scan.table_name.clone(), Arc::clone(&scan.source)));
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    found.ok_or_else(|| Error::invalid(format!("the statement does not read {name}")).into())
+}
+
+/// The rows of an UPDATE as DataFusion's planner has them: in the table's types.
+fn new_versions(projection: &Projection, source: &Arc<dyn TableSource>) -> Result<LogicalPlan> {
+    let schema = source.schema();
+    let mut columns = Vec::with_capacity(projection.expr.len());
+    for expr in projection.expr.iter().skip(1) {
+        let (name, value) = match expr {
+            Expr::Alias(alias) => (alias.name.as_str(), alias.expr.as_ref()),
+            // The planner leaves out an alias that says nothing.
+            Expr::Column(column) => (column.name.as_str(), expr),
+            _ => return Err(Error::invalid("a column of an UPDATE has no name").into()),
+        };
+        let (name, value) = match (name, value) {
+            (DEFAULT_MARK, Expr::Literal(ScalarValue::Utf8(Some(name)), _)) => {
+                let default = source.get_column_default(name).cloned();
+                (name.as_str(), default.unwrap_or_else(|| lit(ScalarValue::Null)))
+            }
+            (name, value) => (name, value.clone()),
+        };
+        let data_type = schema.field_with_name(name)?.data_type();
+        columns.push(value.cast_to(data_type, projection.input.schema())?.alias(name));
+    }
+    LogicalPlanBuilder::from(Arc::clone(&projection.input)).project(columns)?.build()
+}
