@@ -24,6 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use super::merge;
 use super::merge_stars::ALL_COLUMNS;
 use crate::error::Error;
 use crate::provider::IcebergTable;
@@ -207,65 +208,45 @@ impl Words<'_> {
 
     async fn merge(&self, merge: &mut Merge, with: &mut Option<With>) -> Result<()> {
         let Some(table) = self.table(&merge.table).await? else { return Ok(()) };
-        let source = match &merge.source {
-            TableFactor::Table { name, alias, .. } => match alias {
-                Some(alias) => Some(alias.name.clone()),
-                None => name.0.last().and_then(|part| part.as_ident().cloned()),
-            },
-            TableFactor::Derived { alias, .. } => alias.as_ref().map(|alias| alias.name.clone()),
-            _ => None,
-        };
         for clause in &mut merge.clauses {
-            self.spell_out(&mut clause.action, &table, source.as_ref())?;
+            spell_out(&mut clause.action, &table);
         }
         if let Some(with) = with.take() {
             wrap(&mut merge.source, with)?;
         }
         Ok(())
     }
+}
 
-    /// Puts the table's columns in the place of a star.
-    fn spell_out(&self, action: &mut MergeAction, table: &Named, source: Option<&Ident>) -> Result<()> {
-        let source = || {
-            source.cloned().ok_or_else(|| {
-                Error::unsupported("`*` of a MERGE whose source has no name; give it one with AS")
-            })
-        };
-        let column = |name: &String| Ident::with_quote('"', name);
-        let is_all = |name: &ObjectName| {
-            name.0.first().and_then(|part| part.as_ident()).is_some_and(|i| i.value == ALL_COLUMNS)
-        };
-        match action {
-            MergeAction::Update(update) => {
-                let [Assignment { target: AssignmentTarget::ColumnName(name), .. }] =
-                    update.assignments.as_slice()
-                else {
-                    return Ok(());
+/// Puts the table's columns in the place of a star.
+fn spell_out(action: &mut MergeAction, table: &Named) {
+    let is_all = |name: &ObjectName| {
+        name.0.first().and_then(|part| part.as_ident()).is_some_and(|i| i.value == ALL_COLUMNS)
+    };
+    let column = |name: &String| ObjectName::from(vec![Ident::with_quote('"', name)]);
+    match action {
+        MergeAction::Update(update) => {
+            if let [Assignment { target: AssignmentTarget::ColumnName(name), .. }] =
+                update.assignments.as_slice()
+                && is_all(name)
+            {
+                let assign = |name| Assignment {
+                    target: AssignmentTarget::ColumnName(column(name)),
+                    value: text(merge::OF_SOURCE),
                 };
-                if is_all(name) {
-                    let source = source()?;
-                    let assign = |name: &String| Assignment {
-                        target: AssignmentTarget::ColumnName(ObjectName::from(vec![column(name)])),
-                        value: SqlExpr::CompoundIdentifier(vec![source.clone(), column(name)]),
-                    };
-                    update.assignments = table.columns.iter().map(assign).collect();
-                }
+                update.assignments = table.columns.iter().map(assign).collect();
             }
-            MergeAction::Insert(insert) => {
-                let MergeInsertKind::Values(values) = &mut insert.kind else { return Ok(()) };
-                if insert.columns.first().is_some_and(is_all) {
-                    let source = source()?;
-                    let value =
-                        |name: &String| SqlExpr::CompoundIdentifier(vec![source.clone(), column(name)]);
-                    insert.columns =
-                        table.columns.iter().map(|name| ObjectName::from(vec![column(name)])).collect();
-                    let row = table.columns.iter().map(value).collect();
-                    values.rows = vec![Parens::with_empty_span(row)];
-                }
-            }
-            MergeAction::Delete { .. } => {}
         }
-        Ok(())
+        MergeAction::Insert(insert) => {
+            if let MergeInsertKind::Values(values) = &mut insert.kind
+                && insert.columns.first().is_some_and(is_all)
+            {
+                insert.columns = table.columns.iter().map(column).collect();
+                let row = table.columns.iter().map(|_| text(merge::OF_SOURCE)).collect();
+                values.rows = vec![Parens::with_empty_span(row)];
+            }
+        }
+        MergeAction::Delete { .. } => {}
     }
 }
 

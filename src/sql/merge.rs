@@ -20,6 +20,8 @@ use crate::write::{OLD_FILE, OLD_POSITION, REMOVED, RowChange};
 
 /// Whether a row of the join has a row of the source.
 const SOURCE: &str = "\u{1}source";
+/// The value of a column that is the source's column of that name.
+pub(super) const OF_SOURCE: &str = "\u{1}of the source";
 /// The number of the clause that applies.
 const CLAUSE: &str = "\u{1}clause";
 
@@ -146,7 +148,8 @@ fn changes(
         let data_type = types.field_with_name(name)?.data_type();
         let mut cases = Vec::new();
         for (i, one) in all.clone() {
-            let Some(value) = value(target, one, name, &names)? else { continue };
+            let Some(value) = value(target, one, name, &names) else { continue };
+            let value = of_source(value, name, target.statement.input.schema())?;
             cases.push((is(i), value.cast_to(data_type, schema)?));
         }
         let value = match cases.is_empty() {
@@ -165,8 +168,8 @@ fn changes(
 }
 
 /// What a clause gives a column; `None` if it gives no row.
-fn value(target: &Target<'_>, clause: &MergeIntoClause, name: &str, names: &[&str]) -> Result<Option<Expr>> {
-    Ok(match &clause.action {
+fn value(target: &Target<'_>, clause: &MergeIntoClause, name: &str, names: &[&str]) -> Option<Expr> {
+    match &clause.action {
         MergeIntoAction::Delete => None,
         MergeIntoAction::Update(assignments) => {
             let assigned = assignments.iter().find(|(column, _)| column == name);
@@ -181,5 +184,21 @@ fn value(target: &Target<'_>, clause: &MergeIntoClause, name: &str, names: &[&st
             let default = || target.default(name).unwrap_or_else(|| lit(ScalarValue::Null));
             Some(given.unwrap_or_else(default))
         }
-    })
+    }
+}
+
+/// The source's column of the same name, where that is the value.
+fn of_source(value: Expr, name: &str, source: &DFSchema) -> Result<Expr> {
+    let Expr::Literal(ScalarValue::Utf8(Some(mark)), _) = &value else { return Ok(value) };
+    if mark != OF_SOURCE {
+        return Ok(value);
+    }
+    match source.columns_with_unqualified_name(name).as_slice() {
+        [column] => Ok(Expr::Column(column.clone())),
+        [] => Err(Error::not_found(format!(
+            "column `{name}` of MERGE's source, which `*` takes; name the columns that it has"
+        ))
+        .into()),
+        _ => Err(Error::invalid(format!("MERGE's source has several columns `{name}`")).into()),
+    }
 }

@@ -590,7 +590,7 @@ async fn statements_that_can_not_be_leave_nothing() {
         ),
         (
             "MERGE INTO ice.n.t USING source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
-            "No field named s.p",
+            "column `p` of MERGE's source",
         ),
         (
             "MERGE INTO ice.n.t USING source s ON t.id = s.v WHEN NOT MATCHED THEN INSERT (p) VALUES (s.v)",

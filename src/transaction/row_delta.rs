@@ -120,7 +120,7 @@ impl RowDelta {
         let (adds_rows, adds_deletes) = (!self.changes.data.is_empty(), !self.changes.deletes.is_empty());
         match (adds_rows, adds_deletes) {
             (true, false) if self.changes.removed_data.is_empty() => "append",
-            (false, true) => "delete",
+            (false, _) => "delete",
             _ => "overwrite",
         }
     }
