@@ -82,14 +82,14 @@ impl IcebergCatalogProvider {
 }
 
 impl IcebergCatalogProvider {
-    /// Creates the namespace that a schema's name stands for; false if there is one already.
-    pub(crate) async fn create_schema(&self, name: &str) -> Result<bool> {
-        let namespace = Namespace::new(name.split('.'))?;
-        match self.inner.catalog.create_namespace(&namespace, Default::default()).await {
-            Ok(()) => Ok(true),
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
-            Err(e) => Err(e),
-        }
+    /// The namespace that a schema's name stands for; `None` if there is no such.
+    pub(crate) async fn find_namespace(&self, name: &str) -> Result<Option<Namespace>> {
+        self.inner.namespace(name).await
+    }
+
+    /// Makes the next statement ask the catalog whether there is such a namespace.
+    pub(crate) fn forget_namespace(&self, name: &str) {
+        self.inner.namespaces.invalidate(name);
     }
 }
 

@@ -33,8 +33,8 @@ use crate::provider::IcebergTable;
 const DELETE_MARK: &str = "\u{1}delete";
 /// The same for an UPDATE.
 const UPDATE_MARK: &str = "\u{1}update";
-/// A column that an UPDATE sets to its default.
-const DEFAULT_MARK: &str = "\u{1}default";
+/// What the names of columns begin with that an UPDATE sets to their defaults.
+const DEFAULT_MARK: &str = "\u{1}default ";
 
 /// Makes DELETE and UPDATE of Iceberg tables SELECTs, and spells out what MERGE leaves out. Whether
 /// there is a SELECT now for [`restore`].
@@ -102,7 +102,8 @@ struct Named {
 impl Words<'_> {
     /// `None` if it is no Iceberg table.
     async fn table(&self, factor: &TableFactor) -> Result<Option<Named>> {
-        let TableFactor::Table { name, alias, args: None, version: None, .. } = factor else {
+        let TableFactor::Table { name, alias, args: None, version: None, partitions, sample, .. } = factor
+        else {
             return Ok(None);
         };
         let normalize = self.state.config_options().sql_parser.enable_ident_normalization;
@@ -111,6 +112,13 @@ impl Words<'_> {
         let Ok(schema) = self.state.schema_for_ref(reference.clone()) else { return Ok(None) };
         let Some(table) = schema.table(reference.table()).await? else { return Ok(None) };
         let Some(table) = table.downcast_ref::<IcebergTable>() else { return Ok(None) };
+        if sample.is_some() || !partitions.is_empty() {
+            // DataFusion reads over them.
+            let message = "a part of a table (PARTITION, TABLESAMPLE) as what a statement changes; use WHERE";
+            return Err(Error::unsupported(message)
+                .context(format!("table {}", table.table().name()))
+                .into());
+        }
         let columns = table.selection().schema.fields().iter().map(|field| field.name.clone()).collect();
         let called = match alias {
             Some(alias) => vec![alias.name.clone()],
@@ -142,11 +150,15 @@ impl Words<'_> {
             && update.output.is_none()
             && update.or.is_none()
             && update.order_by.is_empty()
-            && update.limit.is_none()
-            && update.table.joins.is_empty();
-        let Some(table) = self.table(&update.table.relation).await?.filter(|_| plain) else {
+            && update.limit.is_none();
+        let Some(table) = self.table(&update.table.relation).await? else { return Ok(None) };
+        if !update.table.joins.is_empty() {
+            let message = "UPDATE of a join; write UPDATE table SET … FROM other WHERE …, or MERGE";
+            return Err(Error::unsupported(message).into());
+        }
+        if !plain {
             return Ok(None);
-        };
+        }
         let mut values = HashMap::new();
         for Assignment { target, value } in &update.assignments {
             let column = self.assigned(target, &table)?;
@@ -159,7 +171,10 @@ impl Words<'_> {
             let name = Ident::with_quote('"', column);
             match values.get(column) {
                 Some(SqlExpr::Identifier(word)) if is_default(word) => {
-                    items.push(aliased(text(column), Ident::with_quote('"', DEFAULT_MARK)));
+                    items.push(aliased(
+                        text(column),
+                        Ident::with_quote('"', format!("{DEFAULT_MARK}{column}")),
+                    ));
                 }
                 Some(value) => items.push(aliased((*value).clone(), name)),
                 None => {
@@ -207,7 +222,13 @@ impl Words<'_> {
     }
 
     async fn merge(&self, merge: &mut Merge, with: &mut Option<With>) -> Result<()> {
-        let Some(table) = self.table(&merge.table).await? else { return Ok(()) };
+        let Some(table) = self.table(&merge.table).await? else {
+            if merge.clauses.iter().any(|clause| has_star(&clause.action)) {
+                let message = "`*` in MERGE into a table that is not Iceberg's; name the columns";
+                return Err(Error::unsupported(message).into());
+            }
+            return Ok(());
+        };
         for clause in &mut merge.clauses {
             spell_out(&mut clause.action, &table);
         }
@@ -218,11 +239,22 @@ impl Words<'_> {
     }
 }
 
+fn is_all(name: &ObjectName) -> bool {
+    name.0.first().and_then(|part| part.as_ident()).is_some_and(|ident| ident.value == ALL_COLUMNS)
+}
+
+fn has_star(action: &MergeAction) -> bool {
+    match action {
+        MergeAction::Insert(insert) => insert.columns.iter().any(is_all),
+        MergeAction::Update(update) => update.assignments.iter().any(
+            |assignment| matches!(&assignment.target, AssignmentTarget::ColumnName(name) if is_all(name)),
+        ),
+        MergeAction::Delete { .. } => false,
+    }
+}
+
 /// Puts the table's columns in the place of a star.
 fn spell_out(action: &mut MergeAction, table: &Named) {
-    let is_all = |name: &ObjectName| {
-        name.0.first().and_then(|part| part.as_ident()).is_some_and(|i| i.value == ALL_COLUMNS)
-    };
     let column = |name: &String| ObjectName::from(vec![Ident::with_quote('"', name)]);
     match action {
         MergeAction::Update(update) => {
@@ -373,7 +405,7 @@ fn new_versions(projection: &Projection, source: &Arc<dyn TableSource>) -> Resul
             _ => return Err(Error::invalid("a column of an UPDATE has no name").into()),
         };
         let (name, value) = match (name, value) {
-            (DEFAULT_MARK, Expr::Literal(ScalarValue::Utf8(Some(name)), _)) => {
+            (mark, Expr::Literal(ScalarValue::Utf8(Some(name)), _)) if mark.starts_with(DEFAULT_MARK) => {
                 let default = source.get_column_default(name).cloned();
                 (name.as_str(), default.unwrap_or_else(|| lit(ScalarValue::Null)))
             }

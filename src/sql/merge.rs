@@ -40,11 +40,14 @@ pub(super) fn plan(target: &Target<'_>, merge: &MergeIntoOp) -> Result<LogicalPl
             return Err(Error::unsupported(message).into());
         }
     }
+    for clause in &merge.clauses {
+        check(target, clause)?;
+    }
     let source = LogicalPlanBuilder::from(target.statement.input.as_ref().clone());
     let columns = source.schema().columns().into_iter().map(Expr::Column);
     let source =
         source.clone().project(columns.chain([lit(true).alias(SOURCE)]).collect::<Vec<_>>())?.build()?;
-    let scan = target.scan(None, &[], None)?;
+    let scan = target.scan()?;
     let table_schema = Arc::clone(scan.schema());
 
     let has = |wanted: fn(MergeIntoClauseKind) -> bool| merge.clauses.iter().any(|c| wanted(c.kind));
@@ -80,6 +83,40 @@ pub(super) fn plan(target: &Target<'_>, merge: &MergeIntoOp) -> Result<LogicalPl
         }
     };
     target.change(changes, RowChange { operation: RowLevelOperation::Merge, filter, exact: None, repeats })
+}
+
+/// A row that only one side has can't be decided by columns of the other, which it lacks: they would be
+/// null. Only the table's own columns can be set.
+fn check(target: &Target<'_>, clause: &MergeIntoClause) -> Result<()> {
+    let of_source = match clause.kind {
+        MergeIntoClauseKind::Matched => None,
+        MergeIntoClauseKind::NotMatchedBySource => Some(false),
+        _ => Some(true),
+    };
+    let one = MergeIntoOp { on: lit(true), clauses: vec![clause.clone()] };
+    for expr in one.exprs() {
+        let is_star = matches!(expr, Expr::Literal(ScalarValue::Utf8(Some(mark)), _) if mark == OF_SOURCE);
+        let of_table = |column: &Column| column.relation.as_ref() == Some(&target.statement.table_name);
+        let wrong = expr.column_refs().into_iter().find(|column| Some(of_table(column)) == of_source);
+        if is_star && of_source == Some(false) || wrong.is_some() {
+            let column = wrong.map_or_else(|| "*".to_owned(), |column| column.flat_name());
+            let message = match of_source {
+                Some(true) => format!("`{column}` in WHEN NOT MATCHED: there is no row of the table"),
+                _ => format!("`{column}` in WHEN NOT MATCHED BY SOURCE: there is no row of the source"),
+            };
+            return Err(Error::invalid(message).into());
+        }
+    }
+    let names: Vec<&str> = target.columns().collect();
+    let assigned: Vec<&String> = match &clause.action {
+        MergeIntoAction::Update(assignments) => assignments.iter().map(|(name, _)| name).collect(),
+        MergeIntoAction::Insert { columns, .. } => columns.iter().collect(),
+        MergeIntoAction::Delete => Vec::new(),
+    };
+    match assigned.into_iter().find(|name| !names.contains(&name.as_str())) {
+        Some(name) => Err(Error::invalid(format!("`{name}` can't be set")).into()),
+        None => Ok(()),
+    }
 }
 
 fn is_by_target(kind: MergeIntoClauseKind) -> bool {

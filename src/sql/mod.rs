@@ -26,6 +26,7 @@ mod row_level;
 mod row_level_tests;
 mod session;
 mod split;
+mod statement;
 mod time_travel;
 mod times;
 mod variant;

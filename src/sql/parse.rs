@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, dialect_from_str};
 use datafusion::sql::sqlparser::parser::ParserError;
-use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+use datafusion::sql::sqlparser::tokenizer::{TokenWithSpan, Tokenizer};
 
 use super::merge_stars::mark_stars;
 use super::rewrite::{TIMESTAMP_MARK, VERSION_MARK, rewrite};
@@ -34,16 +34,30 @@ pub(super) struct Parsed {
     pub(super) versioned: bool,
 }
 
+/// The tokens of a text.
+pub(super) fn tokens(sql: &str, dialect: &dyn Dialect) -> Result<Vec<TokenWithSpan>> {
+    Tokenizer::new(dialect, sql)
+        .tokenize_with_location()
+        .map_err(|e| DataFusionError::SQL(Box::new(ParserError::from(e)), None))
+}
+
 /// Parses exactly one statement.
+#[cfg(test)]
 pub(super) fn parse(sql: &str, options: &ConfigOptions) -> Result<Parsed> {
     let dialect = session_dialect(options)?;
+    parse_tokens(tokens(sql, dialect.as_ref())?, dialect.as_ref(), options)
+}
+
+/// Parses exactly one statement.
+pub(super) fn parse_tokens(
+    tokens: Vec<TokenWithSpan>,
+    dialect: &dyn Dialect,
+    options: &ConfigOptions,
+) -> Result<Parsed> {
     let limit = options.sql_parser.recursion_limit.get();
-    let tokens = Tokenizer::new(dialect.as_ref(), sql)
-        .tokenize_with_location()
-        .map_err(|e| DataFusionError::SQL(Box::new(ParserError::from(e)), None))?;
-    let (tokens, rewritten) = rewrite(mark_stars(tokens), dialect.as_ref(), limit)?;
+    let (tokens, rewritten) = rewrite(mark_stars(tokens), dialect, limit)?;
     let mut statements = DFParserBuilder::new(tokens)
-        .with_dialect(dialect.as_ref())
+        .with_dialect(dialect)
         .with_recursion_limit(limit)
         .build()?
         .parse_statements()?;

@@ -12,11 +12,11 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableScanBuilder, TableSource, WriteOp,
-    lit,
+    DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement, TableScan, TableSource, WriteOp, lit,
 };
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 
 use super::merge;
 use crate::arrow::to_predicate;
@@ -26,6 +26,9 @@ use crate::expr::Predicate;
 use crate::provider::{IcebergTable, RowChangeTarget};
 use crate::spec::RowLevelOperation;
 use crate::write::{OLD_FILE, OLD_POSITION, RowChange};
+
+/// The id of a row's old version.
+const OLD_ROW_ID: &str = "\u{1}old_row_id";
 
 /// Teaches a session the statements that change rows of Iceberg tables.
 #[derive(Debug)]
@@ -41,18 +44,47 @@ impl AnalyzerRule for RowLevelStatements {
     }
 }
 
+/// Refuses statements that come to the optimizer as they were written, which only prepared ones do: it
+/// would change them by what it does not know of MERGE, and their tables would be old when they run.
+#[derive(Debug)]
+pub(super) struct RefusePrepared;
+
+impl OptimizerRule for RefusePrepared {
+    fn name(&self) -> &'static str {
+        "iceberg_refuse_prepared_statements"
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if let LogicalPlan::Dml(statement) = &plan
+            && let Some(table) = iceberg_table(&statement.target)
+            && !matches!(statement.op, WriteOp::Insert(_) | WriteOp::Ctas)
+        {
+            return Err(prepared().context(format!("table {}", table.table().name())).into());
+        }
+        Ok(Transformed::no(plan))
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+}
+
 /// A plan in which no statement is left that DataFusion would run by its own hooks.
 pub(super) fn rewrite(plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
     let rewritten = plan.transform_up(|plan| {
+        if let LogicalPlan::Statement(Statement::Prepare(prepare)) = &plan
+            && let LogicalPlan::Dml(statement) = prepare.input.as_ref()
+            && is_row_change(&statement.target)
+        {
+            return Err(prepared().context(format!("table {}", statement.table_name)).into());
+        }
         let LogicalPlan::Dml(statement) = &plan else { return Ok(Transformed::no(plan)) };
         let Some(table) = iceberg_table(&statement.target) else { return Ok(Transformed::no(plan)) };
         let place = |e: Error| e.context(format!("table {}", table.table().name()));
         let target = Target { statement, table, config };
         Ok(Transformed::yes(match &statement.op {
             WriteOp::Delete => target.delete(&statement.input).map_err(|e| within(e, place))?,
-            WriteOp::Truncate => {
-                target.delete(&target.scan(None, &[], None)?).map_err(|e| within(e, place))?
-            }
+            WriteOp::Truncate => target.delete(&target.scan()?).map_err(|e| within(e, place))?,
             WriteOp::Update => target.update(&statement.input).map_err(|e| within(e, place))?,
             WriteOp::MergeInto(merge) => merge::plan(&target, merge).map_err(|e| within(e, place))?,
             _ => return Ok(Transformed::no(plan)),
@@ -75,6 +107,11 @@ fn within(e: DataFusionError, place: impl FnOnce(Error) -> Error) -> DataFusionE
 fn iceberg_table(source: &Arc<dyn TableSource>) -> Option<&IcebergTable> {
     let source = source.downcast_ref::<DefaultTableSource>()?;
     source.table_provider.downcast_ref::<IcebergTable>()
+}
+
+fn is_row_change(source: &Arc<dyn TableSource>) -> bool {
+    let source = source.downcast_ref::<DefaultTableSource>();
+    source.is_some_and(|source| source.table_provider.is::<RowChangeTarget>())
 }
 
 /// The table that a statement changes.
@@ -109,15 +146,8 @@ impl Target<'_> {
     }
 
     /// The table with the columns that say where its rows are.
-    pub(super) fn scan(
-        &self,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        fetch: Option<usize>,
-    ) -> Result<LogicalPlan> {
+    pub(super) fn scan(&self) -> Result<LogicalPlan> {
         let table = self.table.with_metadata_columns()?;
-        let shown = datafusion::catalog::TableProvider::schema(self.table).fields().len();
-        let all = datafusion::catalog::TableProvider::schema(&table).fields().len();
         for name in [FILE, POS].into_iter().chain(self.lineage().iter().copied()) {
             if self.columns().any(|column| column == name) {
                 return Err(Error::unsupported(format!(
@@ -126,11 +156,8 @@ impl Target<'_> {
                 .into());
             }
         }
-        let projection = projection.map(|shown_only| shown_only.iter().copied().chain(shown..all).collect());
-        let source = provider_as_source(Arc::new(table));
         let name = self.statement.table_name.clone();
-        let scan = TableScanBuilder::new(name, source).with_projection(projection);
-        Ok(LogicalPlan::TableScan(scan.with_filters(filters.to_vec()).with_fetch(fetch).build()?))
+        LogicalPlanBuilder::scan(name, provider_as_source(Arc::new(table)), None)?.build()
     }
 
     fn is_scan(&self, scan: &TableScan) -> bool {
@@ -142,6 +169,22 @@ impl Target<'_> {
         scan.table_name == self.statement.table_name && iceberg_table(&scan.source).is_some_and(same)
     }
 
+    /// The same scan with the columns that say where its rows are, under names that nothing else has.
+    fn placed(&self, scan: &TableScan) -> Result<LogicalPlan> {
+        if scan.projection.is_some() || !scan.filters.is_empty() {
+            return Err(prepared().into());
+        }
+        let rows = self.scan()?;
+        let mut columns: Vec<Expr> = scan.projected_schema.columns().into_iter().map(Expr::Column).collect();
+        let name = || Some(self.statement.table_name.clone());
+        columns.push(self.place(FILE).alias_qualified(name(), OLD_FILE));
+        columns.push(self.place(POS).alias_qualified(name(), OLD_POSITION));
+        if !self.lineage().is_empty() {
+            columns.push(self.place(ROW_ID).alias_qualified(name(), OLD_ROW_ID));
+        }
+        LogicalPlanBuilder::from(rows).project(columns)?.build()
+    }
+
     /// A query of the table's rows with the columns that say where they are; `None` if it is known to
     /// have no rows.
     fn with_places(&self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
@@ -149,7 +192,7 @@ impl Target<'_> {
         let rows = plan.clone().transform_up(|plan| match plan {
             LogicalPlan::TableScan(scan) if self.is_scan(&scan) => {
                 scans += 1;
-                Ok(Transformed::yes(self.scan(scan.projection.as_ref(), &scan.filters, scan.fetch)?))
+                Ok(Transformed::yes(self.placed(&scan)?))
             }
             plan => Ok(Transformed::no(plan)),
         })?;
@@ -165,8 +208,8 @@ impl Target<'_> {
     /// Where the rows of a query of the table are.
     fn places(&self, rows: &LogicalPlan) -> Result<Vec<Expr>> {
         Ok(vec![
-            Expr::Column(the_only(rows.schema(), FILE)?).alias(OLD_FILE),
-            Expr::Column(the_only(rows.schema(), POS)?).alias(OLD_POSITION),
+            Expr::Column(the_only(rows.schema(), OLD_FILE)?).alias(OLD_FILE),
+            Expr::Column(the_only(rows.schema(), OLD_POSITION)?).alias(OLD_POSITION),
         ])
     }
 
@@ -214,13 +257,20 @@ impl Target<'_> {
             let name = expr.schema_name().to_string();
             self.columns().any(|column| column == name)
         };
+        // Of a table that shows its metadata columns: they are what they are.
+        for expr in projection.expr.iter().filter(|expr| !own(expr)) {
+            let name = expr.schema_name().to_string();
+            if !matches!(expr.clone().unalias(), Expr::Column(column) if column.name == name) {
+                return Err(Error::invalid(format!("`{name}` can't be set")).into());
+            }
+        }
         let mut columns: Vec<Expr> = projection.expr.iter().filter(own).cloned().collect();
         let changes = match self.with_places(&projection.input)? {
             Some(rows) => {
                 columns.extend(self.places(&rows)?);
                 for name in self.lineage() {
                     columns.push(match *name {
-                        ROW_ID => Expr::Column(the_only(rows.schema(), ROW_ID)?).alias(ROW_ID),
+                        ROW_ID => Expr::Column(the_only(rows.schema(), OLD_ROW_ID)?).alias(ROW_ID),
                         name => lit(ScalarValue::Int64(None)).alias(name),
                     });
                 }
@@ -246,7 +296,7 @@ impl Target<'_> {
             return Ok(Predicate::True);
         }
         // The table may have another name in the statement.
-        let place = changes.inputs().first().map(|rows| the_only(rows.schema(), FILE)).transpose();
+        let place = changes.inputs().first().map(|rows| the_only(rows.schema(), OLD_FILE)).transpose();
         let name = place.ok().flatten().and_then(|column| column.relation);
         let name = name.unwrap_or_else(|| self.statement.table_name.clone());
         self.filter(&conditions(rows), rows.schema(), &name)
@@ -352,15 +402,20 @@ fn the_only(schema: &DFSchema, name: &str) -> Result<Column> {
     let mut found = schema.columns_with_unqualified_name(name).into_iter();
     match (found.next(), found.next()) {
         (Some(column), None) => Ok(column),
-        (None, _) => {
-            Err(Error::unsupported("a statement that is not about single rows of the table (it aggregates them, or is prepared); use MERGE")
-                .into())
-        }
-        _ => {
-            Err(Error::unsupported(format!("a statement in which several tables have a column `{name}`"))
-                .into())
-        }
+        _ => Err(Error::unsupported(
+            "a statement that is not about single rows of the table, as it aggregates, joins or renames them; \
+             use MERGE",
+        )
+        .into()),
     }
+}
+
+/// What DataFusion keeps of a prepared statement has the table as it was then.
+fn prepared() -> Error {
+    Error::unsupported(
+        "a prepared statement that changes rows: it would see the table as it was when it was prepared; run the \
+         statement itself",
+    )
 }
 
 pub(super) fn has_subquery(expr: &Expr) -> Result<bool> {

@@ -13,13 +13,14 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 
 use super::ddl;
 use super::dml;
 use super::metadata_columns::{self, Hidden};
 use super::metadata_tables;
-use super::parse::{parse, session_dialect};
-use super::row_level::{self, RowLevelStatements};
+use super::parse::{parse_tokens, session_dialect, tokens};
+use super::row_level::{self, RefusePrepared, RowLevelStatements};
 use super::split::split;
 use super::time_travel::{Made, Tables, TimeTravelPlanner};
 use super::times::{TimePlanner, align_times};
@@ -65,11 +66,13 @@ fn planner() -> Arc<TimeTravelPlanner> {
 /// # Errors
 /// Fails if the session takes no more planners.
 pub fn register(context: &SessionContext) -> Result<()> {
+    context.add_optimizer_rule(Arc::new(RefusePrepared));
     let state = context.state_ref();
     let mut state = state.write();
     state.register_relation_planner(planner())?;
     state.register_expr_planner(Arc::new(TimePlanner))?;
     state.add_analyzer_rule(Arc::new(RowLevelStatements));
+
     for function in TransformFunction::all() {
         state.register_udf(Arc::new(ScalarUDF::from(function)))?;
     }
@@ -85,6 +88,7 @@ pub fn enable(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.relation_planners().get_or_insert_default().insert(0, planner());
     builder.expr_planners().get_or_insert_default().push(Arc::new(TimePlanner));
     builder.analyzer_rules().get_or_insert_default().push(Arc::new(RowLevelStatements));
+    builder.optimizer_rules().get_or_insert_default().push(Arc::new(RefusePrepared));
     let functions = TransformFunction::all().into_iter().map(|f| Arc::new(ScalarUDF::from(f)));
     builder.scalar_functions().get_or_insert_default().extend(functions);
     builder.table_factories().get_or_insert_default().insert(FORMAT.to_string(), factory());
@@ -150,7 +154,7 @@ pub trait IcebergSql {
 impl IcebergSql for SessionContext {
     async fn iceberg_sql_with_options(&self, sql: &str, options: SQLOptions) -> Result<DataFrame> {
         let plan = self.iceberg_plan(sql).await?;
-        options.verify_plan(&plan)?;
+        ddl::verify(&plan, options)?;
         self.iceberg_execute(plan).await
     }
 
@@ -159,24 +163,41 @@ impl IcebergSql for SessionContext {
     }
 
     async fn iceberg_plan(&self, sql: &str) -> Result<LogicalPlan> {
-        let mut state = self.state();
-        let parsed = parse(sql, state.config_options())?;
-        let mut statement = parsed.statement;
-        metadata_tables::resolve(&mut state, &mut statement, parsed.versioned).await?;
-        let is_marked = dml::reword(&state, &mut statement).await?;
-        let marked = mark_metadata_columns(&state, &mut statement).await?;
-        if parsed.versioned || marked {
-            // In a session that was not registered, DataFusion would read current data.
-            state.register_relation_planner(planner())?;
+        let state = self.state();
+        let (tokens, statement) = {
+            let dialect = session_dialect(state.config_options())?;
+            let tokens = tokens(sql, dialect.as_ref())?;
+            let statement = ddl::parse(self, &tokens, dialect.as_ref())?;
+            (tokens, statement)
+        };
+        match statement {
+            Some(statement) => ddl::plan(self, sql, statement).await,
+            None => plan_tokens(state, tokens).await,
         }
-        let plan = align_times(state.statement_to_plan(statement).await?)?;
-        let plan = if is_marked { dml::restore(plan)? } else { plan };
-        row_level::rewrite(plan, state.config_options())
     }
 
     fn iceberg_script<'a>(&'a self, sql: &'a str) -> Script<'a> {
         Script { context: self, sql, statements: None, options: SQLOptions::new() }
     }
+}
+
+/// Plans a statement that DataFusion can parse, once it is rewritten.
+pub(super) async fn plan_tokens(mut state: SessionState, tokens: Vec<TokenWithSpan>) -> Result<LogicalPlan> {
+    let parsed = {
+        let dialect = session_dialect(state.config_options())?;
+        parse_tokens(tokens, dialect.as_ref(), state.config_options())?
+    };
+    let mut statement = parsed.statement;
+    metadata_tables::resolve(&mut state, &mut statement, parsed.versioned).await?;
+    let is_marked = dml::reword(&state, &mut statement).await?;
+    let shows_columns = mark_metadata_columns(&state, &mut statement).await?;
+    if parsed.versioned || shows_columns {
+        // In a session that was not registered, DataFusion would read current data.
+        state.register_relation_planner(planner())?;
+    }
+    let plan = align_times(state.statement_to_plan(statement).await?)?;
+    let plan = if is_marked { dml::restore(plan)? } else { plan };
+    row_level::rewrite(plan, state.config_options())
 }
 
 /// Lets a statement see the metadata columns that it names; false if it names none.

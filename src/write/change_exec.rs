@@ -72,19 +72,29 @@ impl IcebergChangeExec {
             true => Arc::new(ArrowSchema::new(rows.fields().iter().map(optional).collect::<Vec<_>>())),
             false => records::schema(),
         };
-        let properties = properties(&input, schema);
+        let properties = properties(&input, schema, copiers(&plan, &session));
         Ok(Self { input, table, plan, session, properties })
     }
 }
 
-fn properties(input: &Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Arc<PlanProperties> {
-    let partitions = input.properties().output_partitioning().partition_count();
+/// `copiers`: how many partitions copy rows, if any do.
+fn properties(
+    input: &Arc<dyn ExecutionPlan>,
+    schema: SchemaRef,
+    copiers: Option<usize>,
+) -> Arc<PlanProperties> {
+    let inputs = input.properties().output_partitioning().partition_count();
+    let partitions = inputs.max(copiers.unwrap_or(inputs));
     Arc::new(PlanProperties::new(
         EquivalenceProperties::new(schema),
         Partitioning::UnknownPartitioning(partitions),
         EmissionType::Both,
         Boundedness::Bounded,
     ))
+}
+
+fn copiers(plan: &RowChangePlan, session: &SessionState) -> Option<usize> {
+    (plan.mode == RowLevelMode::CopyOnWrite).then(|| session.config().target_partitions())
 }
 
 impl DisplayAs for IcebergChangeExec {
@@ -124,7 +134,7 @@ impl ExecutionPlan for IcebergChangeExec {
         _: ReplaceChildrenOptions,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let input = children.swap_remove(0);
-        let properties = properties(&input, self.schema());
+        let properties = properties(&input, self.schema(), copiers(&self.plan, &self.session));
         Ok(Arc::new(Self { input, properties, ..Self::clone(&self) }))
     }
 
@@ -142,17 +152,23 @@ impl ExecutionPlan for IcebergChangeExec {
         })?;
         let changes = Arc::clone(&execution.changes);
         let partitions = self.properties.output_partitioning().partition_count();
-        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let inputs = self.input.properties().output_partitioning().partition_count();
+        let input = match partition < inputs {
+            true => Some(self.input.execute(partition, Arc::clone(&context))?),
+            false => None,
+        };
         let (plan, schema) = (self.plan.clone(), self.schema());
         let rest = (plan.mode == RowLevelMode::CopyOnWrite)
             .then(|| Rest::new(&self.table, &plan, &self.session, &changes));
         let mut builder = RecordBatchReceiverStreamBuilder::new(self.schema(), 2);
         let rows = builder.tx();
         builder.spawn(async move {
-            take_apart(input, &changes, &plan, &schema, &rows).await?;
-            changes.tell_complete();
+            if let Some(input) = input {
+                take_apart(input, &changes, &plan, &schema, &rows).await?;
+                changes.tell_complete();
+            }
             let Some(rest) = rest else { return Ok(()) };
-            changes.all_complete(partitions).await;
+            changes.all_complete(inputs).await;
             let Some(scan) = changes.rest(|| rest.scan()).await? else { return Ok(()) };
             let theirs = scan.properties().output_partitioning().partition_count();
             for theirs in (partition..theirs).step_by(partitions) {
@@ -222,6 +238,9 @@ fn remember(batch: &RecordBatch, changes: &Changes, plan: &RowChangePlan) -> Res
         let this = file(start);
         let end = (start..batch.num_rows()).find(|row| file(*row) != this).unwrap_or(batch.num_rows());
         let Some(path) = this else {
+            if plan.change.operation != RowLevelOperation::Merge {
+                return Err(Error::invalid("a row that is not one of the table's"));
+            }
             // Rows that are added.
             changed += end - start;
             start = end;

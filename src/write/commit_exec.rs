@@ -144,7 +144,7 @@ async fn write_and_commit(
             Work::Rows(plan) => row_level::commit(target, plan, execution, files).await?,
             Work::Files { count: 0, .. } => Prepared { transaction: None, files, rows: 0 },
             Work::Files { rows, count } => {
-                // Rows that others add meanwhile are deleted too, as if they had come before.
+                // Rows that others added since it was planned are deleted too, as if they had come before.
                 let delete = Overwrite::new().rows_of(rows.clone());
                 let transaction = Some(target.table.transaction().apply(delete));
                 Prepared { transaction, files, rows: *count }
@@ -199,6 +199,8 @@ fn insert(target: &InsertTarget, mode: InsertMode, files: Vec<ContentFile>) -> P
     let rows = files.iter().filter_map(|file| u64::try_from(file.record_count).ok()).sum();
     let transaction = target.table.transaction();
     let transaction = match mode {
+        // A staged table is created without rows too.
+        InsertMode::Append if files.is_empty() && target.table.is_staged() => Some(transaction),
         InsertMode::Append if files.is_empty() => None,
         InsertMode::Append => Some(transaction.apply(Append::merging().files(files.clone()))),
         InsertMode::Overwrite => {
