@@ -13,6 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::table::IcebergTable;
 use crate::error::Error;
+use crate::spec::RowLevelOperation;
 use crate::write::{InsertTarget, RowChange, plan_row_change};
 
 /// A table as DELETE, UPDATE and MERGE see it: what is inserted here are changes of rows, in the
@@ -32,6 +33,12 @@ impl RowChangeTarget {
     pub(crate) fn try_new(table: &IcebergTable, change: RowChange) -> crate::error::Result<Self> {
         let target = table.target(&change.operation.name().to_uppercase())?;
         Ok(Self { table: table.clone(), target, change })
+    }
+}
+
+impl RowChangeTarget {
+    pub(crate) fn operation(&self) -> RowLevelOperation {
+        self.change.operation
     }
 }
 

@@ -21,7 +21,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::exec::{ScanRequest, build_scan, provider_schema};
 use crate::expr::{Predicate, decided_by_partition};
 use crate::metadata_table::{MetadataTable, MetadataTableKind};
-use crate::spec::{Schema, Selection, SnapshotSelector};
+use crate::spec::{MAIN_BRANCH, RefType, Schema, Selection, SnapshotSelector};
 use crate::table::{OpenOptions, Table};
 use crate::write::{InsertMode, InsertTarget, Observer, plan_insert};
 
@@ -61,6 +61,8 @@ struct Writes {
     catalog: Arc<dyn Catalog>,
     /// Is told of the table after a change.
     observer: Observer,
+    /// The branch that changes are committed to; `main` if `None`.
+    branch: Option<String>,
 }
 
 impl Debug for Writes {
@@ -98,7 +100,7 @@ impl IcebergTable {
     /// The current snapshot of a table that is changed through its catalog.
     pub(crate) fn of_catalog(table: Table, catalog: Arc<dyn Catalog>, observer: Observer) -> Result<Self> {
         let defaults = write_defaults(table.metadata().current_schema())?;
-        let writes = Some(Writes { catalog, observer });
+        let writes = Some(Writes { catalog, observer, branch: None });
         Ok(Self { writes, defaults: Arc::new(defaults), ..Self::try_new(table)? })
     }
 
@@ -110,6 +112,24 @@ impl IcebergTable {
     /// loaded; see [`IcebergTable::with_all_snapshots`].
     pub fn at(&self, selector: &SnapshotSelector) -> Result<Self> {
         Self::select(self.table.clone(), selector, self.metadata_columns)
+    }
+
+    /// The same table at the head of a branch, to which changes are committed too. With `create`, one that
+    /// does not exist begins at the head of `main` with the first commit.
+    ///
+    /// # Errors
+    /// `NotFound` without the branch; `DataInvalid` for a tag.
+    pub(crate) fn on_branch(&self, name: &str, create: bool) -> Result<Self> {
+        let place = || format!("table {}", self.table.name());
+        let read = match self.table.metadata().refs.get(name) {
+            None if create => self.clone(),
+            Some(reference) if reference.ref_type != RefType::Branch => {
+                return Err(Error::invalid(format!("`{name}` is a tag, not a branch")).context(place()));
+            }
+            _ => self.at(&SnapshotSelector::Ref(name.to_owned()))?,
+        };
+        let writes = self.writes.clone().map(|writes| Writes { branch: Some(name.to_owned()), ..writes });
+        Ok(Self { writes, defaults: Arc::clone(&self.defaults), ..read })
     }
 
     /// The same table with all of its snapshots, which history needs; see
@@ -174,14 +194,16 @@ impl IcebergTable {
     /// # Errors
     /// `Unsupported` for a table that can only be read.
     pub(super) fn target(&self, statement: &str) -> Result<InsertTarget> {
-        let Some(Writes { catalog, observer }) = self.writes.clone() else {
+        let Some(Writes { catalog, observer, branch }) = self.writes.clone() else {
             let message = format!(
                 "{statement}: it was opened by its location or as a version, which can only be read; \
                  write to the table of a catalog"
             );
             return Err(Error::unsupported(message).context(format!("table {}", self.table.name())));
         };
-        Ok(InsertTarget { table: self.table.clone(), catalog, observer })
+        let branch = branch.unwrap_or_else(|| MAIN_BRANCH.to_owned());
+        let (table, snapshot) = (self.table.clone(), self.selection.snapshot.clone());
+        Ok(InsertTarget { table, catalog, observer, branch, snapshot })
     }
 
     fn read_schema(&self) -> &Arc<Schema> {

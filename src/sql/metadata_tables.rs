@@ -1,4 +1,5 @@
-//! Names of metadata tables: `t$files`, and `db.t.files` as Spark writes it.
+//! Names of metadata tables, branches and tags: `t$files`, `t$branch_audit`, and `db.t.files`,
+//! `db.t.branch_audit` as Spark writes them.
 //!
 //! While a statement that has such names is planned, its session's catalogs are seen through
 //! [`Catalogs`], whose schemas have `t$files` for each Iceberg table `t`. A name with dots is
@@ -17,13 +18,14 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
-    Ident, ObjectName, Statement as SqlStatement, TableAlias, TableFactor, VisitorMut,
+    Ident, ObjectName, Statement as SqlStatement, TableAlias, TableFactor, TableObject, VisitorMut,
 };
 
 use super::parse::visit;
 use crate::error::Error;
 use crate::metadata_table::MetadataTableKind;
 use crate::provider::IcebergTable;
+use crate::spec::{SnapshotSelector, TableProperties};
 
 /// Makes `state` know the metadata tables that a statement names, and the statement name them as
 /// `state` does. If it names versions, tables come with all of their snapshots.
@@ -33,14 +35,28 @@ pub(super) async fn resolve(
     versioned: bool,
 ) -> Result<()> {
     let normalizer = IdentNormalizer::new(state.config_options().sql_parser.enable_ident_normalization);
-    let mut candidates = HashSet::new();
+    let (mut candidates, mut audited) = (HashSet::new(), HashMap::new());
     each_table(statement, &mut |name, _| {
         candidates.extend(parts(name, &normalizer).filter(|parts| is_candidate(parts)));
     });
-    if candidates.is_empty() && !versioned {
+    let wap = state.config().get_extension::<WapBranch>();
+    if let Some(branch) = wap.as_ref().and_then(|wap| wap.0.as_deref()) {
+        // Tables that are audited before they are published are read and changed at that branch.
+        let mut tables = HashSet::new();
+        each_table(statement, &mut |name, _| tables.extend(parts(name, &normalizer)));
+        for parts in tables {
+            let table = find(state, &parts).await?;
+            let is_audited = table.as_ref().and_then(|table| table.downcast_ref()).is_some_and(is_audited);
+            if let (true, Some((last, before))) = (is_audited, parts.split_last()) {
+                let name = [format!("{last}${WAP_BRANCH}{branch}")];
+                audited.insert(parts.clone(), before.iter().cloned().chain(name).collect::<Vec<_>>());
+            }
+        }
+    }
+    if candidates.is_empty() && audited.is_empty() && !versioned {
         return Ok(());
     }
-    let mut dotted = HashMap::new();
+    let mut dotted = audited;
     for parts in candidates {
         if let Some(name) = of_dotted(state, &parts).await? {
             dotted.insert(parts, name);
@@ -61,8 +77,38 @@ pub(super) async fn resolve(
     Ok(())
 }
 
-/// Shows a visitor the tables that a statement reads or describes; not those that it makes, changes
-/// or drops.
+/// The branch that tables with `write.wap.enabled` are read and changed at, if there is one: Spark's
+/// `spark.wap.branch`.
+#[derive(Debug)]
+pub(super) struct WapBranch(pub(super) Option<String>);
+
+fn is_audited(table: &IcebergTable) -> bool {
+    TableProperties::new(&table.table().metadata().properties).wap_enabled().unwrap_or_default()
+}
+
+/// What names of branches, of tags, and of branches that may not exist yet begin with.
+const BRANCH: &str = "branch_";
+const TAG: &str = "tag_";
+const WAP_BRANCH: &str = "wap_branch_";
+
+/// A table at a branch or tag; `None` for other names.
+fn at_reference(table: &IcebergTable, name: &str) -> Option<crate::error::Result<IcebergTable>> {
+    if let Some(branch) = name.strip_prefix(BRANCH) {
+        return Some(table.on_branch(branch, false));
+    }
+    if let Some(branch) = name.strip_prefix(WAP_BRANCH) {
+        return Some(table.on_branch(branch, true));
+    }
+    let tag = name.strip_prefix(TAG)?;
+    Some(table.at(&SnapshotSelector::Ref(tag.to_owned())))
+}
+
+fn is_reference(name: &str) -> bool {
+    [BRANCH, TAG].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Shows a visitor the tables that a statement reads, describes or changes; not those that it makes or
+/// drops.
 fn each_table(
     statement: &mut Statement,
     visitor: &mut dyn FnMut(&mut ObjectName, Option<&mut Option<TableAlias>>),
@@ -93,8 +139,14 @@ impl VisitorMut for Tables<'_> {
     }
 
     fn pre_visit_statement(&mut self, statement: &mut SqlStatement) -> ControlFlow<()> {
-        if let SqlStatement::ExplainTable { table_name, .. } = statement {
-            (self.0)(table_name, None);
+        match statement {
+            SqlStatement::ExplainTable { table_name, .. } => (self.0)(table_name, None),
+            SqlStatement::Insert(insert) => {
+                if let TableObject::TableName(name) = &mut insert.table {
+                    (self.0)(name, None);
+                }
+            }
+            _ => {}
         }
         ControlFlow::Continue(())
     }
@@ -103,16 +155,18 @@ impl VisitorMut for Tables<'_> {
 /// The name of a metadata table with its last dot as `$`; `None` if the parts don't name one.
 async fn of_dotted(state: &SessionState, parts: &[String]) -> Result<Option<Vec<String>>> {
     let Some((last, table)) = parts.split_last() else { return Ok(None) };
-    let (Some(kind), Some((name, qualifiers))) = (MetadataTableKind::parse(last), table.split_last()) else {
-        return Ok(None);
+    let suffix = match MetadataTableKind::parse(last) {
+        Some(kind) => Some(kind.to_string()),
+        None => is_reference(last).then(|| last.clone()),
     };
+    let (Some(suffix), Some((name, qualifiers))) = (suffix, table.split_last()) else { return Ok(None) };
     // A table that is really called so goes first.
     if find(state, parts).await?.is_some() {
         return Ok(None);
     }
     let found = find(state, table).await?;
     let is_iceberg = found.is_some_and(|table| table.downcast_ref::<IcebergTable>().is_some());
-    let name = [format!("{name}${kind}")];
+    let name = [format!("{name}${suffix}")];
     Ok(is_iceberg.then(|| qualifiers.iter().cloned().chain(name).collect()))
 }
 
@@ -135,7 +189,8 @@ fn parts(name: &ObjectName, normalizer: &IdentNormalizer) -> Option<Vec<String>>
 /// Whether a name may be that of a metadata table: few are.
 fn is_candidate(parts: &[String]) -> bool {
     parts.split_last().is_some_and(|(last, before)| {
-        last.contains('$') || !before.is_empty() && MetadataTableKind::parse(last).is_some()
+        last.contains('$')
+            || !before.is_empty() && (MetadataTableKind::parse(last).is_some() || is_reference(last))
     })
 }
 
@@ -203,15 +258,21 @@ impl SchemaProvider for OneSchema {
                 None => table,
             }));
         }
-        let Some((of, kind)) = name.rsplit_once('$').filter(|(of, _)| !of.is_empty()) else {
+        let reference = name.split_once('$').filter(|(_, of)| is_reference(of) || of.starts_with(WAP_BRANCH));
+        let Some((of, kind)) = reference.or(name.rsplit_once('$')).filter(|(of, _)| !of.is_empty()) else {
             return Ok(None);
         };
         let Some(table) = self.schema.table(of).await? else { return Ok(None) };
         let Some(table) = table.downcast_ref::<IcebergTable>() else { return Ok(None) };
+        if let Some(table) = at_reference(table, kind) {
+            return Ok(Some(Arc::new(table?)));
+        }
         let kind = MetadataTableKind::parse(kind).ok_or_else(|| {
             let known = MetadataTableKind::ALL.map(MetadataTableKind::name).join(", ");
-            Error::not_found(format!("there is no metadata table `{kind}`; there are: {known}"))
-                .context(format!("table {of}"))
+            Error::not_found(format!(
+                "there is no metadata table `{kind}`; there are: {known}, branch_NAME and tag_NAME"
+            ))
+            .context(format!("table {of}"))
         })?;
         // Most are about history.
         Ok(Some(Arc::new(table.with_all_snapshots().await?.metadata_table(kind)?)))
@@ -219,6 +280,8 @@ impl SchemaProvider for OneSchema {
 
     fn table_exist(&self, name: &str) -> bool {
         let of = MetadataTableKind::split(name).map(|(table, _)| table);
+        let of =
+            of.or_else(|| name.split_once('$').filter(|(_, of)| is_reference(of)).map(|(table, _)| table));
         self.schema.table_exist(name) || of.is_some_and(|of| self.schema.table_exist(of))
     }
 }

@@ -32,5 +32,6 @@ mod times;
 mod variant;
 
 pub use ddl::enable_url_table;
+pub use row_level::row_level_operation;
 pub use session::{IcebergSql, Script, enable, register, session_state_builder};
 pub use split::{Split, split};

@@ -74,7 +74,7 @@ pub(super) fn rewrite(plan: LogicalPlan, config: &ConfigOptions) -> Result<Logic
     let rewritten = plan.transform_up(|plan| {
         if let LogicalPlan::Statement(Statement::Prepare(prepare)) = &plan
             && let LogicalPlan::Dml(statement) = prepare.input.as_ref()
-            && is_row_change(&statement.target)
+            && row_change(&statement.target).is_some()
         {
             return Err(prepared().context(format!("table {}", statement.table_name)).into());
         }
@@ -109,9 +109,17 @@ fn iceberg_table(source: &Arc<dyn TableSource>) -> Option<&IcebergTable> {
     source.table_provider.downcast_ref::<IcebergTable>()
 }
 
-fn is_row_change(source: &Arc<dyn TableSource>) -> bool {
-    let source = source.downcast_ref::<DefaultTableSource>();
-    source.is_some_and(|source| source.table_provider.is::<RowChangeTarget>())
+fn row_change(source: &Arc<dyn TableSource>) -> Option<&RowChangeTarget> {
+    source.downcast_ref::<DefaultTableSource>()?.table_provider.downcast_ref()
+}
+
+/// What a planned statement does to rows of an Iceberg table that are there: its plan is that of an
+/// INSERT of changes. `None` for other statements.
+pub fn row_level_operation(plan: &LogicalPlan) -> Option<RowLevelOperation> {
+    match plan {
+        LogicalPlan::Dml(statement) => row_change(&statement.target).map(RowChangeTarget::operation),
+        _ => None,
+    }
 }
 
 /// The table that a statement changes.

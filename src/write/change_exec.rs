@@ -23,18 +23,18 @@ use tokio::sync::mpsc::Sender;
 
 use super::changes::Changes;
 use super::execution::Execution;
+use super::insert::InsertTarget;
 use super::records;
 use super::rest::Rest;
 use super::row_change::{OLD_FILE, OLD_POSITION, REMOVED, RowChangePlan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{RowLevelMode, RowLevelOperation};
-use crate::table::Table;
 
 /// Changes in, rows to be written out.
 #[derive(Debug, Clone)]
 pub(super) struct IcebergChangeExec {
     input: Arc<dyn ExecutionPlan>,
-    table: Table,
+    target: InsertTarget,
     plan: RowChangePlan,
     /// Plans the scan of the files that are copied.
     session: SessionState,
@@ -48,7 +48,7 @@ impl IcebergChangeExec {
     /// `DataInvalid` if the input does not have them.
     pub(super) fn try_new(
         input: Arc<dyn ExecutionPlan>,
-        table: Table,
+        target: InsertTarget,
         plan: RowChangePlan,
         rows: SchemaRef,
         session: SessionState,
@@ -73,7 +73,7 @@ impl IcebergChangeExec {
             false => records::schema(),
         };
         let properties = properties(&input, schema, copiers(&plan, &session));
-        Ok(Self { input, table, plan, session, properties })
+        Ok(Self { input, target, plan, session, properties })
     }
 }
 
@@ -103,7 +103,7 @@ impl DisplayAs for IcebergChangeExec {
             RowLevelMode::CopyOnWrite => "copy-on-write",
             RowLevelMode::MergeOnRead => "merge-on-read",
         };
-        write!(f, "IcebergChangeExec: table={}, mode={mode}", self.table.name())?;
+        write!(f, "IcebergChangeExec: table={}, mode={mode}", self.target.table.name())?;
         write!(f, ", conflict_filter={}", self.plan.change.filter)
     }
 }
@@ -148,7 +148,9 @@ impl ExecutionPlan for IcebergChangeExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
         let execution = Execution::of(&context).ok_or_else(|| {
             let message = "the changes of rows have to be found and committed by one process";
-            DataFusionError::from(Error::unsupported(message).context(format!("table {}", self.table.name())))
+            DataFusionError::from(
+                Error::unsupported(message).context(format!("table {}", self.target.table.name())),
+            )
         })?;
         let changes = Arc::clone(&execution.changes);
         let partitions = self.properties.output_partitioning().partition_count();
@@ -159,7 +161,7 @@ impl ExecutionPlan for IcebergChangeExec {
         };
         let (plan, schema) = (self.plan.clone(), self.schema());
         let rest = (plan.mode == RowLevelMode::CopyOnWrite)
-            .then(|| Rest::new(&self.table, &plan, &self.session, &changes));
+            .then(|| Rest::new(&self.target, &plan, &self.session, &changes));
         let mut builder = RecordBatchReceiverStreamBuilder::new(self.schema(), 2);
         let rows = builder.tx();
         builder.spawn(async move {

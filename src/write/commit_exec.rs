@@ -145,7 +145,7 @@ async fn write_and_commit(
             Work::Files { count: 0, .. } => Prepared { transaction: None, files, rows: 0 },
             Work::Files { rows, count } => {
                 // Rows that others added since it was planned are deleted too, as if they had come before.
-                let delete = Overwrite::new().rows_of(rows.clone());
+                let delete = Overwrite::new().rows_of(rows.clone()).branch(&target.branch);
                 let transaction = Some(target.table.transaction().apply(delete));
                 Prepared { transaction, files, rows: *count }
             }
@@ -202,13 +202,16 @@ fn insert(target: &InsertTarget, mode: InsertMode, files: Vec<ContentFile>) -> P
         // A staged table is created without rows too.
         InsertMode::Append if files.is_empty() && target.table.is_staged() => Some(transaction),
         InsertMode::Append if files.is_empty() => None,
-        InsertMode::Append => Some(transaction.apply(Append::merging().files(files.clone()))),
+        InsertMode::Append => {
+            Some(transaction.apply(Append::merging().files(files.clone()).branch(&target.branch)))
+        }
         InsertMode::Overwrite => {
             // The query may have read the table: what others did meanwhile would be lost unseen.
-            let overwrite = Overwrite::new().rows_of(Predicate::True).add_files(files.clone());
+            let overwrite =
+                Overwrite::new().rows_of(Predicate::True).add_files(files.clone()).branch(&target.branch);
             let overwrite = overwrite.validate_no_conflicting_data().validate_no_conflicting_deletes();
-            Some(match target.table.metadata().current_snapshot_id {
-                Some(read) => transaction.apply(overwrite.validate_from_snapshot(read)),
+            Some(match &target.snapshot {
+                Some(read) => transaction.apply(overwrite.validate_from_snapshot(read.snapshot_id)),
                 None => transaction.apply(overwrite),
             })
         }

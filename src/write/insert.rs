@@ -18,7 +18,9 @@ use super::transformed::transformed;
 use super::write_exec::IcebergWriteExec;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result, ResultExt};
-use crate::spec::{DistributionMode, NullOrder, SortDirection, SortOrderId, TableProperties, Transform};
+use crate::spec::{
+    DistributionMode, NullOrder, Snapshot, SortDirection, SortOrderId, TableProperties, Transform,
+};
 use crate::table::Table;
 
 /// What becomes of the rows that are there.
@@ -50,6 +52,10 @@ pub(crate) struct InsertTarget {
     pub(crate) catalog: Arc<dyn Catalog>,
     /// Who wants to know of the table after the commit.
     pub(crate) observer: Observer,
+    /// The branch that is committed to.
+    pub(crate) branch: String,
+    /// The snapshot that the statement reads.
+    pub(crate) snapshot: Option<Arc<Snapshot>>,
 }
 
 impl Debug for InsertTarget {

@@ -11,17 +11,17 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::change_exec::only;
 use super::changes::Changes;
+use super::insert::InsertTarget;
 use super::row_change::RowChangePlan;
 use crate::error::{Error, Result};
 use crate::exec::{FILE, POS, ScanRequest, build_scan, lineage_fields};
 use crate::expr::Predicate;
 use crate::plan::{ScanPlan, ScanRequest as PlanRequest, plan_files};
 use crate::spec::{DeletionVector, FileScanTask};
-use crate::table::Table;
 
 /// The other rows of the files that rows are removed from.
 pub(super) struct Rest {
-    table: Table,
+    target: InsertTarget,
     plan: RowChangePlan,
     session: SessionState,
     changes: Arc<Changes>,
@@ -29,13 +29,13 @@ pub(super) struct Rest {
 
 impl Rest {
     pub(super) fn new(
-        table: &Table,
+        target: &InsertTarget,
         plan: &RowChangePlan,
         session: &SessionState,
         changes: &Arc<Changes>,
     ) -> Self {
         Self {
-            table: table.clone(),
+            target: target.clone(),
             plan: plan.clone(),
             session: session.clone(),
             changes: Arc::clone(changes),
@@ -48,7 +48,7 @@ impl Rest {
     /// Those of planning a scan.
     pub(super) async fn scan(&self) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let filter = &self.plan.change.filter;
-        let files = self.changes.files(|removed| changed_files(&self.table, filter, removed)).await?;
+        let files = self.changes.files(|removed| changed_files(&self.target, filter, removed)).await?;
         let removed = self.changes.removed();
         let has_rest = |task: &&FileScanTask| {
             let file = &task.data_file;
@@ -59,7 +59,8 @@ impl Rest {
         if tasks.is_empty() {
             return Ok(None);
         }
-        let metadata = self.table.metadata();
+        let table = &self.target.table;
+        let metadata = table.metadata();
         let schema = Arc::clone(metadata.current_schema());
         let mut projection: Vec<String> = schema.fields().iter().map(|field| field.name.clone()).collect();
         if self.plan.row_lineage {
@@ -67,8 +68,8 @@ impl Rest {
         }
         projection.extend([FILE.to_owned(), POS.to_owned()]);
         let request = ScanRequest {
-            table: &self.table,
-            snapshot_id: metadata.current_snapshot_id,
+            table,
+            snapshot_id: self.target.snapshot.as_ref().map(|snapshot| snapshot.snapshot_id),
             schema,
             projection,
             filter_columns: Vec::new(),
@@ -105,21 +106,21 @@ impl Rest {
     }
 }
 
-/// What the current snapshot says of files with changed rows.
+/// What the snapshot that was read says of files with changed rows.
 ///
 /// # Errors
 /// Those of planning a scan.
 pub(super) async fn changed_files(
-    table: &Table,
+    target: &InsertTarget,
     filter: &Predicate,
     removed: BTreeMap<String, DeletionVector>,
 ) -> Result<Vec<FileScanTask>> {
-    let metadata = table.metadata();
-    let (false, Some(snapshot)) = (removed.is_empty(), metadata.current_snapshot()) else {
+    let (false, Some(snapshot)) = (removed.is_empty(), &target.snapshot) else {
         return Ok(Vec::new());
     };
-    let request = PlanRequest { schema: Arc::clone(metadata.current_schema()), filter: filter.clone() };
-    let mut tasks = plan_files(table, snapshot, &request).await?.tasks;
+    let request =
+        PlanRequest { schema: Arc::clone(target.table.metadata().current_schema()), filter: filter.clone() };
+    let mut tasks = plan_files(&target.table, snapshot, &request).await?.tasks;
     tasks.retain(|task| removed.contains_key(&task.data_file.file_path));
     Ok(tasks)
 }

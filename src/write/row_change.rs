@@ -89,7 +89,7 @@ pub(crate) async fn plan_row_change(
     let table = target.table.clone();
     let place = || format!("table `{}`", table.name());
     if let Some(rows) = change.exact.clone()
-        && let Some(count) = rows_of_whole_files(&table, &rows).await.context(place)?
+        && let Some(count) = rows_of_whole_files(&target, &rows).await.context(place)?
     {
         let nothing = Arc::new(EmptyExec::new(records::schema()));
         return Ok(Arc::new(IcebergCommitExec::new(nothing, target, Work::Files { rows, count })));
@@ -103,7 +103,7 @@ pub(crate) async fn plan_row_change(
         Error::unsupported("changing rows in a session that is not DataFusion's own").context(place())
     })?;
     let rows_schema = Arc::clone(writer.arrow_schema());
-    let changes = IcebergChangeExec::try_new(input, table.clone(), plan.clone(), rows_schema, session);
+    let changes = IcebergChangeExec::try_new(input, target.clone(), plan.clone(), rows_schema, session);
     let changes: Arc<dyn ExecutionPlan> = Arc::new(changes.context(place)?);
     let written: Arc<dyn ExecutionPlan> = match plan.mode {
         RowLevelMode::MergeOnRead if plan.change.operation == RowLevelOperation::Delete => changes,
@@ -117,13 +117,13 @@ pub(crate) async fn plan_row_change(
 
 /// How many rows match, if the metadata say of all files with such rows that they have no others; `None`
 /// if they don't, or if deletes hide how many rows there are.
-async fn rows_of_whole_files(table: &Table, rows: &Predicate) -> Result<Option<u64>> {
-    let metadata = table.metadata();
+async fn rows_of_whole_files(target: &InsertTarget, rows: &Predicate) -> Result<Option<u64>> {
+    let metadata = target.table.metadata();
     let schema = metadata.current_schema();
-    let Some(snapshot) = metadata.current_snapshot() else { return Ok(Some(0)) };
+    let Some(snapshot) = &target.snapshot else { return Ok(Some(0)) };
     let request = ScanRequest { schema: Arc::clone(schema), filter: rows.clone() };
     let mut count = 0u64;
-    for task in plan_files(table, snapshot, &request).await?.tasks {
+    for task in plan_files(&target.table, snapshot, &request).await?.tasks {
         let file = &task.data_file;
         let Some(spec) = metadata.partition_specs.get(&file.spec_id) else { return Ok(None) };
         let residual = ResidualEvaluator::new(rows, spec, schema).residual(&file.partition);

@@ -31,14 +31,14 @@ pub(super) async fn commit(
     let (table, changes) = (&target.table, &execution.changes);
     let rows = changes.rows();
     let place = || format!("table {}", table.name());
-    let find = |removed| changed_files(table, &plan.change.filter, removed);
+    let find = |removed| changed_files(target, &plan.change.filter, removed);
     let changed = changes.files(find).await.context(place)?;
     if changed.is_empty() && added.is_empty() {
         return Ok(Prepared { transaction: None, files: Vec::new(), rows });
     }
     match plan.mode {
         RowLevelMode::CopyOnWrite => {
-            let transaction = Some(copy_on_write(table, plan, changed, &added));
+            let transaction = Some(copy_on_write(target, plan, changed, &added));
             Ok(Prepared { transaction, files: added, rows })
         }
         RowLevelMode::MergeOnRead => {
@@ -47,32 +47,33 @@ pub(super) async fn commit(
             deleted.write(table, changed, removed, execution).await.context(place)?;
             let mut files = added.clone();
             files.extend(deleted.written.iter().cloned());
-            let transaction = Some(merge_on_read(table, plan, deleted, changed, added));
+            let transaction = Some(merge_on_read(target, plan, deleted, changed, added));
             Ok(Prepared { transaction, files, rows })
         }
     }
 }
 
 fn copy_on_write(
-    table: &Table,
+    target: &InsertTarget,
     plan: &RowChangePlan,
     changed: &[FileScanTask],
     added: &[ContentFile],
 ) -> Transaction {
     let mut overwrite = Overwrite::new()
+        .branch(&target.branch)
         .remove_files(changed.iter().map(|task| task.data_file.as_ref().clone()))
         .remove_deletes(changed.iter().flat_map(own_deletes))
         .add_files(added.iter().cloned())
         .validate_isolation(plan.isolation)
         .conflict_detection_filter(plan.change.filter.clone());
-    if let Some(read) = table.metadata().current_snapshot_id {
-        overwrite = overwrite.validate_from_snapshot(read);
+    if let Some(read) = &target.snapshot {
+        overwrite = overwrite.validate_from_snapshot(read.snapshot_id);
     }
-    table.transaction().apply(overwrite)
+    target.table.transaction().apply(overwrite)
 }
 
 fn merge_on_read(
-    table: &Table,
+    target: &InsertTarget,
     plan: &RowChangePlan,
     deleted: Deleted,
     changed: &[FileScanTask],
@@ -81,6 +82,7 @@ fn merge_on_read(
     let referred = changed.iter().map(|task| &task.data_file.file_path);
     let referred = referred.filter(|path| !deleted.whole.iter().any(|file| file.file_path == **path));
     let mut delta = RowDelta::new()
+        .branch(&target.branch)
         .add_rows(added)
         .validate_data_files_exist(referred.cloned())
         .add_deletes(deleted.written)
@@ -88,10 +90,10 @@ fn merge_on_read(
         .remove_rows(deleted.whole)
         .validate_isolation(plan.isolation, plan.change.operation)
         .conflict_detection_filter(plan.change.filter.clone());
-    if let Some(read) = table.metadata().current_snapshot_id {
-        delta = delta.validate_from_snapshot(read);
+    if let Some(read) = &target.snapshot {
+        delta = delta.validate_from_snapshot(read.snapshot_id);
     }
-    table.transaction().apply(delta)
+    target.table.transaction().apply(delta)
 }
 
 /// The delete files that are about this data file only, and go with it or with its next vector.

@@ -15,7 +15,8 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::sqlparser::dialect::{Dialect, dialect_from_str};
 use futures::TryStreamExt;
-use icefloe::sql::{IcebergSql, enable_url_table, session_state_builder};
+use icefloe::spec::RowLevelOperation;
+use icefloe::sql::{IcebergSql, enable_url_table, row_level_operation, session_state_builder};
 
 use crate::args::{Args, Format, MaxRows};
 use crate::config::Config;
@@ -193,11 +194,20 @@ impl Kind {
                 _ => Self::Silent,
             },
             LogicalPlan::Copy(_) => Self::Change("written"),
-            LogicalPlan::Dml(dml) => match &dml.op {
-                WriteOp::Insert(_) | WriteOp::Ctas => Self::Change("inserted"),
-                WriteOp::Delete | WriteOp::Truncate => Self::Change("deleted"),
-                WriteOp::Update => Self::Change("updated"),
+            LogicalPlan::Dml(dml) => match (row_level_operation(plan), &dml.op) {
+                (Some(RowLevelOperation::Delete), _) => Self::Change("deleted"),
+                (Some(RowLevelOperation::Update), _) => Self::Change("updated"),
+                (Some(RowLevelOperation::Merge), _) => Self::Change("merged"),
+                (None, WriteOp::Insert(_) | WriteOp::Ctas) => Self::Change("inserted"),
+                (None, WriteOp::Delete | WriteOp::Truncate) => Self::Change("deleted"),
+                (None, WriteOp::Update) => Self::Change("updated"),
                 _ => Self::Change("changed"),
+            },
+            // Ours.
+            LogicalPlan::Extension(extension) => match extension.node.schema().field_names().as_slice() {
+                [] => Self::Silent,
+                [count] if count == "count" => Self::Change("inserted"),
+                _ => Self::AllRows,
             },
             LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) | LogicalPlan::DescribeTable(_) => {
                 Self::AllRows

@@ -21,6 +21,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 
+use super::metadata_tables::WapBranch;
 use super::statement::{self, Statement, Subject};
 use node::IcebergStatement;
 use places::{ddl_catalog, namespace_of, table_of};
@@ -94,6 +95,10 @@ pub(super) async fn execute(context: &SessionContext, plan: LogicalPlan) -> Resu
         Statement::DropView { name, if_exists } => tables::drop_view(context, name, *if_exists).await?,
         Statement::AlterTable { name, if_exists, alterations } => {
             alter::alter(context, name, *if_exists, alterations).await?;
+        }
+        Statement::WapBranch(branch) => {
+            let state = context.state_ref();
+            state.write().config_mut().set_extension(Arc::new(WapBranch(branch.clone())));
         }
         Statement::Call { procedure, arguments } => return call::call(context, procedure, arguments).await,
     }

@@ -23,14 +23,42 @@ use cursor::Cursor;
 /// A statement about an Iceberg catalog. Names are dotted, in parts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Statement {
-    CreateNamespace { name: Vec<String>, if_not_exists: bool, properties: BTreeMap<String, String> },
-    DropNamespace { name: Vec<String>, if_exists: bool, cascade: bool },
+    CreateNamespace {
+        name: Vec<String>,
+        if_not_exists: bool,
+        properties: BTreeMap<String, String>,
+    },
+    DropNamespace {
+        name: Vec<String>,
+        if_exists: bool,
+        cascade: bool,
+    },
     CreateTable(CreateTable),
-    DropTable { name: Vec<String>, if_exists: bool, purge: bool },
-    DropView { name: Vec<String>, if_exists: bool },
-    AlterTable { name: Vec<String>, if_exists: bool, alterations: Vec<Alteration> },
-    AlterNamespace { name: Vec<String>, set: BTreeMap<String, String>, unset: Vec<String> },
-    Call { procedure: Vec<String>, arguments: Vec<(Option<String>, SqlExpr)> },
+    DropTable {
+        name: Vec<String>,
+        if_exists: bool,
+        purge: bool,
+    },
+    DropView {
+        name: Vec<String>,
+        if_exists: bool,
+    },
+    AlterTable {
+        name: Vec<String>,
+        if_exists: bool,
+        alterations: Vec<Alteration>,
+    },
+    AlterNamespace {
+        name: Vec<String>,
+        set: BTreeMap<String, String>,
+        unset: Vec<String>,
+    },
+    /// The branch that audited tables are read and changed at.
+    WapBranch(Option<String>),
+    Call {
+        procedure: Vec<String>,
+        arguments: Vec<(Option<String>, SqlExpr)>,
+    },
 }
 
 /// What a statement may be about.
@@ -129,6 +157,21 @@ fn statement(
             None => return Err(c.unexpected("SET PROPERTIES or UNSET PROPERTIES")),
         }
         Statement::AlterNamespace { name, set, unset }
+    } else if c.is("set spark") || c.is("reset spark") {
+        let sets = c.take("set");
+        c.take("reset");
+        let name = c.property_name()?;
+        if name != "spark.wap.branch" {
+            let message = format!("the setting `{name}`; of Spark's there is `spark.wap.branch`");
+            return Err(Error::unsupported(message).into());
+        }
+        Statement::WapBranch(match sets {
+            true => {
+                c.expect_token(&Token::Eq)?;
+                Some(c.property_name()?)
+            }
+            false => None,
+        })
     } else if c.take("call") {
         let Some(procedure) = name_of(c, Subject::Procedure, is_ours) else { return Ok(None) };
         c.expect_token(&Token::LParen)?;
