@@ -1,13 +1,15 @@
 //! Runs the sqllogictest files beside this file: `cargo test --test slt [-- NAME …]`.
 //!
 //! `sqllogictest/<verb>/<topic>.slt`, each in a session and a temporary directory of its own.
-//! In statements `$TESTDATA` is the path of `testdata/`, `$TEMP` that of the directory.
+//! A session has the empty Iceberg catalogs `ice` and `demo`. In statements `$TESTDATA` is the path of
+//! `testdata/`, `$TEMP` that of the directory.
 //! `-- --complete` writes what came out into the files; read the difference before committing.
 
 use std::error::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -16,6 +18,9 @@ use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::DataFusionError;
 use datafusion::prelude::{SessionConfig, SessionContext};
+
+use icefloe::catalog::MemoryCatalog;
+use icefloe::provider::IcebergCatalogProvider;
 use icefloe::sql::{IcebergSql, session_state_builder};
 use sqllogictest::{
     AsyncDB, DBOutput, DefaultColumnType, Runner, default_normalizer, default_validator,
@@ -54,7 +59,12 @@ impl Session {
         let config = SessionConfig::new().with_information_schema(true).with_target_partitions(4);
         let state = session_state_builder().with_config(config).build();
         let temp = tempfile::tempdir().map_err(|e| Failure(e.to_string()))?;
-        Ok(Self { context: SessionContext::new_with_state(state), temp })
+        let context = SessionContext::new_with_state(state);
+        for name in ["ice", "demo"] {
+            let catalog = MemoryCatalog::new(name).map_err(|e| Failure(e.to_string()))?;
+            context.register_catalog(name, Arc::new(IcebergCatalogProvider::new(Arc::new(catalog))));
+        }
+        Ok(Self { context, temp })
     }
 
     fn substitute(&self, sql: &str) -> String {

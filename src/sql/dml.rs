@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{ScalarValue, TableReference};
 use datafusion::error::Result;
@@ -99,19 +100,30 @@ struct Named {
     called: Vec<Ident>,
 }
 
+fn iceberg(provider: &Option<Arc<dyn TableProvider>>) -> Option<&IcebergTable> {
+    provider.as_ref()?.downcast_ref()
+}
+
 impl Words<'_> {
+    /// What does not exist is planning's to complain about.
+    async fn find(&self, name: &ObjectName) -> Result<(TableReference, Option<Arc<dyn TableProvider>>)> {
+        let normalize = self.state.config_options().sql_parser.enable_ident_normalization;
+        let reference = object_name_to_table_reference(name.clone(), normalize)?;
+        let table = match self.state.schema_for_ref(reference.clone()) {
+            Ok(schema) => schema.table(reference.table()).await?,
+            Err(_) => None,
+        };
+        Ok((reference, table))
+    }
+
     /// `None` if it is no Iceberg table.
     async fn table(&self, factor: &TableFactor) -> Result<Option<Named>> {
         let TableFactor::Table { name, alias, args: None, version: None, partitions, sample, .. } = factor
         else {
             return Ok(None);
         };
-        let normalize = self.state.config_options().sql_parser.enable_ident_normalization;
-        let reference = object_name_to_table_reference(name.clone(), normalize)?;
-        // What does not exist is planning's to complain about.
-        let Ok(schema) = self.state.schema_for_ref(reference.clone()) else { return Ok(None) };
-        let Some(table) = schema.table(reference.table()).await? else { return Ok(None) };
-        let Some(table) = table.downcast_ref::<IcebergTable>() else { return Ok(None) };
+        let (reference, provider) = self.find(name).await?;
+        let Some(table) = iceberg(&provider) else { return Ok(None) };
         if sample.is_some() || !partitions.is_empty() {
             // DataFusion reads over them.
             let message = "a part of a table (PARTITION, TABLESAMPLE) as what a statement changes; use WHERE";

@@ -29,6 +29,7 @@ mod split;
 mod statement;
 mod time_travel;
 mod times;
+mod values;
 mod variant;
 
 pub use ddl::enable_url_table;
