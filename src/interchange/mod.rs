@@ -25,6 +25,7 @@ mod pyiceberg;
 mod rows;
 mod spark;
 mod spark_made;
+mod statements;
 mod tables;
 mod write;
 

@@ -1,8 +1,10 @@
-//! SQL: time travel, metadata tables, scripts of several statements, and the set-up of a session.
+//! SQL: time travel, metadata tables, statements that create and change tables, scripts of several
+//! statements, and the set-up of a session.
 //!
 //! [`register`] (or [`enable`], for a session that is still being built) teaches a session
-//! `CREATE EXTERNAL TABLE … STORED AS ICEBERG` and makes it refuse versions of tables that have
-//! none. [`IcebergSql`] adds what DataFusion's own parser does not understand.
+//! `CREATE EXTERNAL TABLE … STORED AS ICEBERG`, `DELETE`, `UPDATE` and `MERGE`, and makes it refuse
+//! versions of tables that have none. [`IcebergSql`] adds what DataFusion's own parser does not
+//! understand: Spark's words for tables, branches and procedures, and more forms of all these.
 //!
 //! Functions over columns of type `variant` that a session gets:
 //!
