@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
 use datafusion::common::config::ConfigOptions;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
@@ -255,6 +256,16 @@ impl ReadFile {
     /// Errors of decoding know neither file nor table.
     fn placed(&self, error: DataFusionError) -> DataFusionError {
         if Error::find_in(&error).is_some() || matches!(error, DataFusionError::ResourcesExhausted(_)) {
+            return error;
+        }
+        // What the query makes of the rows is not the file's fault.
+        let of_query = |e: &ArrowError| {
+            matches!(
+                e,
+                ArrowError::DivideByZero | ArrowError::ArithmeticOverflow(_) | ArrowError::CastError(_)
+            )
+        };
+        if matches!(error.find_root(), DataFusionError::ArrowError(e, _) if of_query(e)) {
             return error;
         }
         Error::invalid("the file can't be read")

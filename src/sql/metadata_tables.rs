@@ -58,7 +58,12 @@ pub(super) async fn resolve(
     }
     let mut dotted = audited;
     for parts in candidates {
-        if let Some(name) = of_dotted(state, &parts).await? {
+        let nested = nested(state, &parts).await?;
+        let found = match of_dotted(state, nested.as_ref().unwrap_or(&parts)).await? {
+            Some(name) => Some(name),
+            None => nested,
+        };
+        if let Some(name) = found {
             dotted.insert(parts, name);
         }
     }
@@ -152,6 +157,23 @@ impl VisitorMut for Tables<'_> {
     }
 }
 
+/// A name with the levels of a nested namespace as one part, if there is such a table; for a metadata
+/// table of one, that is the last part of five or more.
+async fn nested(state: &SessionState, parts: &[String]) -> Result<Option<Vec<String>>> {
+    let [catalog, levels @ .., table] = parts else { return Ok(None) };
+    if levels.len() < 2 {
+        return Ok(None);
+    }
+    let name = vec![catalog.clone(), levels.join("."), table.clone()];
+    if find(state, &name).await?.is_some() {
+        return Ok(Some(name));
+    }
+    let [levels @ .., of] = levels else { return Ok(None) };
+    let name = vec![catalog.clone(), levels.join("."), of.clone()];
+    let found = levels.len() > 1 && find(state, &name).await?.is_some();
+    Ok(found.then(|| name.into_iter().chain([table.clone()]).collect()))
+}
+
 /// The name of a metadata table with its last dot as `$`; `None` if the parts don't name one.
 async fn of_dotted(state: &SessionState, parts: &[String]) -> Result<Option<Vec<String>>> {
     let Some((last, table)) = parts.split_last() else { return Ok(None) };
@@ -190,6 +212,7 @@ fn parts(name: &ObjectName, normalizer: &IdentNormalizer) -> Option<Vec<String>>
 fn is_candidate(parts: &[String]) -> bool {
     parts.split_last().is_some_and(|(last, before)| {
         last.contains('$')
+            || before.len() > 2
             || !before.is_empty() && (MetadataTableKind::parse(last).is_some() || is_reference(last))
     })
 }

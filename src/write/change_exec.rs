@@ -57,7 +57,10 @@ impl IcebergChangeExec {
         if plan.change.operation != RowLevelOperation::Delete {
             for field in rows.fields() {
                 let found = given.field_with_name(field.name());
-                let found = found.map_err(|e| Error::invalid("a column is missing").with_source(e))?;
+                let found = found.map_err(|e| {
+                    let message = "its columns were changed while the statement was planned; run it again";
+                    Error::new(ErrorKind::ValidationFailed, message).with_source(e)
+                })?;
                 if !can_cast_types(found.data_type(), field.data_type()) {
                     let message = format!("values of {} are no {}", found.data_type(), field.data_type());
                     return Err(Error::invalid(message).context(format!("column `{}`", field.name())));

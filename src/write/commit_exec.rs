@@ -169,7 +169,16 @@ async fn write_and_commit(
         }
         Err(e) => {
             remove_files(&target.table, &files).await;
-            return Err(e.into());
+            let is_late = e.kind() == ErrorKind::ValidationFailed && matches!(work, Work::Files { .. });
+            return Err(match is_late {
+                true => Error::new(
+                    ErrorKind::ValidationFailed,
+                    "others changed the rows that it deletes since it was planned; run it again",
+                )
+                .with_source(e),
+                false => e,
+            }
+            .into());
         }
     }
     Ok(rows)

@@ -225,8 +225,20 @@ impl DataFileWriter {
     ///
     /// # Errors
     /// `Io` if one can't be written: everything that was written is removed then.
-    pub async fn close(self) -> Result<Vec<ContentFile>> {
-        let mut files = self.files.close().await.map_err(|e| e.context(self.place))?;
+    pub async fn close(mut self) -> Result<Vec<ContentFile>> {
+        match self.finish().await {
+            Ok(files) => Ok(files),
+            Err(e) => {
+                self.abort().await;
+                Err(e)
+            }
+        }
+    }
+
+    /// As [`DataFileWriter::close`], but it keeps hold of the files until all have ended, and is to be
+    /// aborted after an error.
+    pub(super) async fn finish(&mut self) -> Result<Vec<ContentFile>> {
+        let mut files = self.files.finish().await.map_err(|e| e.context(self.place.clone()))?;
         for file in &mut files {
             file.sort_order_id = Some(self.sort_order_id);
         }

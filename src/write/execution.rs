@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::changes::Changes;
+use super::cleanup;
 use super::data_files::DataFileWriter;
 use super::fanout::remove_files;
 use crate::spec::ContentFile;
@@ -114,6 +115,10 @@ impl Execution {
         }
     }
 
+    fn wait_for(&self, removal: Option<JoinHandle<()>>) {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner).extend(removal);
+    }
+
     fn end(&self, next: Written) -> Vec<ContentFile> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *written, next) {
@@ -126,10 +131,13 @@ impl Execution {
 impl Live {
     /// Removes the files of a writer that was stopped.
     pub(super) fn stop(&self, writer: DataFileWriter) {
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let done = runtime.spawn(writer.abort());
-            self.0.stopped.lock().unwrap_or_else(PoisonError::into_inner).push(done);
-        }
+        self.0.wait_for(cleanup::spawn(writer.abort()));
+    }
+
+    /// Removes the files of a writer that has ended too late.
+    pub(super) fn too_late(&self, files: Vec<ContentFile>) {
+        let table = self.0.table.clone();
+        self.0.wait_for(cleanup::spawn(async move { remove_files(&table, &files).await }));
     }
 }
 
@@ -148,12 +156,10 @@ impl Drop for Execution {
 }
 
 /// Removes files where nothing can be awaited, as far as there is a runtime.
-pub(super) fn remove_later(table: &Table, files: Vec<ContentFile>) {
+fn remove_later(table: &Table, files: Vec<ContentFile>) {
     if files.is_empty() {
         return;
     }
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        let table = table.clone();
-        runtime.spawn(async move { remove_files(&table, &files).await });
-    }
+    let table = table.clone();
+    cleanup::spawn(async move { remove_files(&table, &files).await });
 }

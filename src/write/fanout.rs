@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
+use super::cleanup;
 use super::location::FileNames;
 use super::parquet_file::{ParquetFormat, WrittenFile};
 use super::partition::PartitionSplitter;
@@ -182,13 +183,24 @@ impl FanoutWriter {
     /// # Errors
     /// `Io` if one can't be written; everything that was written is removed then.
     pub(super) async fn close(mut self) -> Result<Vec<ContentFile>> {
+        match self.finish().await {
+            Ok(files) => Ok(files),
+            Err(e) => {
+                self.abort().await;
+                Err(e)
+            }
+        }
+    }
+
+    /// Ends all files, of which it keeps hold until all have ended.
+    ///
+    /// # Errors
+    /// `Io` if one can't be written; all is to be aborted then.
+    pub(super) async fn finish(&mut self) -> Result<Vec<ContentFile>> {
         let mut partitions: Vec<_> = self.open.iter().map(|(p, slot)| (slot.used, p.clone())).collect();
         partitions.sort_by_key(|(used, _)| *used);
         for (_, partition) in partitions {
-            if let Err(e) = self.end(partition).await {
-                self.abort().await;
-                return Err(e);
-            }
+            self.end(partition).await?;
         }
         Ok(std::mem::take(&mut self.done))
     }
@@ -214,10 +226,8 @@ impl Drop for FanoutWriter {
         if open.is_empty() && done.is_empty() {
             return;
         }
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let table = self.table.clone();
-            runtime.spawn(async move { remove(&table, open, done).await });
-        }
+        let table = self.table.clone();
+        cleanup::spawn(async move { remove(&table, open, done).await });
     }
 }
 

@@ -7,6 +7,7 @@
 mod bounds;
 mod change_exec;
 mod changes;
+mod cleanup;
 mod columns;
 mod commit_exec;
 mod counts;
@@ -32,6 +33,7 @@ mod tests;
 mod transformed;
 mod write_exec;
 
+pub use cleanup::cleaned_up;
 pub use data_files::{DataFileWriter, LAST_UPDATED_COLUMN, ROW_ID_COLUMN, WriteOptions};
 pub use deletion_vectors::DeletionVectorWriter;
 pub use equality_deletes::EqualityDeleteWriter;

@@ -22,7 +22,7 @@ use futures::StreamExt;
 use uuid::Uuid;
 
 use super::data_files::{DataFileWriter, WriteOptions};
-use super::execution::{Execution, Live, remove_later};
+use super::execution::{Execution, Live};
 use super::insert::Rows;
 use super::records;
 use crate::error::Result;
@@ -154,9 +154,11 @@ impl ExecutionPlan for IcebergWriteExec {
             while let Some(batch) = input.next().await {
                 writing.write(&batch?).await?;
             }
-            let files = writing.close().await?;
+            let files = writing.finish().await?;
             if execution.is_some_and(|execution| !execution.wrote(&files)) {
-                remove_later(&table, files);
+                if let Some(live) = &writing.live {
+                    live.too_late(files);
+                }
                 return Err(DataFusionError::Execution("the statement has failed elsewhere".to_owned()));
             }
             Ok(records::encode(&table, spec_id, &files)?)
@@ -197,11 +199,13 @@ impl Writing {
         Ok(())
     }
 
-    async fn close(mut self) -> Result<Vec<ContentFile>> {
-        let Some(writer) = self.writer.take() else { return Ok(Vec::new()) };
+    /// Ends the files. Its writer stays until that is done, so that it can be stopped.
+    async fn finish(&mut self) -> Result<Vec<ContentFile>> {
+        let Some(writer) = &mut self.writer else { return Ok(Vec::new()) };
         let timer = self.elapsed.timer();
-        let files = writer.close().await?;
+        let files = writer.finish().await?;
         timer.done();
+        self.writer = None;
         self.files.add(files.len());
         let bytes = files.iter().filter_map(|file| usize::try_from(file.file_size_in_bytes).ok());
         bytes.for_each(|bytes| self.bytes.add(bytes));

@@ -18,6 +18,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use datafusion::error::Result;
+use icefloe::write::cleaned_up;
 
 use args::{Args, Input};
 use report::describe;
@@ -37,7 +38,16 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run(&args, inputs)) {
+    let outcome = runtime.block_on(async {
+        let outcome = run(&args, inputs).await;
+        // Of statements that failed or were cancelled; whoever is in a hurry presses Ctrl-C once more.
+        tokio::select! {
+            () = cleaned_up() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        outcome
+    });
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{}", describe(&error));

@@ -95,14 +95,9 @@ pub async fn run_item(shell: &mut Shell, action: &Action) -> Result<Outcome> {
     Ok(Outcome::Finished)
 }
 
-/// Runs a statement as a task of its own, on the runtime's threads. In the dialogue Ctrl-C stops it.
+/// Runs a statement as a task of its own, on the runtime's threads. Ctrl-C stops it.
 async fn run_sql(shell: &Shell, sql: String) -> Result<()> {
-    let interrupted = async {
-        match shell.interactive {
-            true => tokio::signal::ctrl_c().await,
-            false => std::future::pending().await,
-        }
-    };
+    let interrupted = tokio::signal::ctrl_c();
     let shell = shell.clone();
     let mut task = tokio::spawn(async move { shell.run(&sql).await });
     tokio::select! {

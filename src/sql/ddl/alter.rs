@@ -3,6 +3,7 @@
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 
+use super::properties;
 use super::tables::place;
 use super::values::default_value;
 use crate::error::{Error, ErrorKind};
@@ -32,6 +33,9 @@ pub(super) async fn alter(
     let mut transaction = table.transaction();
     for alteration in alterations {
         if let Alteration::Rename(to) = alteration {
+            if alterations.len() > 1 {
+                return Err(Error::unsupported("RENAME TO beside other changes; run it alone").into());
+            }
             let to = place.beside(context, to)?.ident().await?;
             catalog.rename_table(&ident, &to).await?;
             place.provider()?.invalidate(&ident);
@@ -56,6 +60,7 @@ fn apply(
     Ok(match alteration {
         A::Rename(_) => transaction,
         A::SetProperties(properties) => {
+            properties::check(properties)?;
             let mut transaction = transaction;
             let mut update = UpdateProperties::new();
             for (name, value) in properties {
@@ -77,10 +82,17 @@ fn apply(
             }
             transaction.apply(names.iter().fold(UpdateProperties::new(), |update, name| update.remove(name)))
         }
-        A::SetLocation(location) => transaction.apply(UpdateLocation::to(location)),
-        A::AddColumns(columns) => {
+        A::SetLocation(location) => {
+            properties::check_location(location)?;
+            transaction.apply(UpdateLocation::to(location))
+        }
+        A::AddColumns { columns, if_not_exists } => {
             let mut update = schema();
             for (column, at) in columns {
+                let name = column.name.join(".");
+                if *if_not_exists && metadata.current_schema().field_by_full_name(&name).is_some() {
+                    continue;
+                }
                 update = add_column(context, update, column, at.as_ref())?;
             }
             transaction.apply(update)

@@ -188,7 +188,19 @@ fn given(
             Kind::Long => DataType::Int64,
             Kind::Time => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
         };
-        if slot.replace(constant(context, expr, &target)?).is_some() {
+        let value = match kind {
+            // Not half a number.
+            Kind::Long => {
+                let value = constant(context, expr, None)?;
+                match value.data_type() {
+                    DataType::Null => ScalarValue::Int64(None),
+                    given if given.is_integer() => value.cast_to(&target)?,
+                    given => return Err(wrong(format!("{value} is of type {given}, not an id")).into()),
+                }
+            }
+            Kind::Text | Kind::Time => constant(context, expr, Some(&target))?,
+        };
+        if slot.replace(value).is_some() {
             return Err(wrong("an argument is there twice".to_owned()).into());
         }
     }

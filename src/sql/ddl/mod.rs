@@ -5,6 +5,7 @@ mod call;
 mod namespaces;
 mod node;
 mod places;
+mod properties;
 mod tables;
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ use datafusion::logical_expr::{DmlStatement, LogicalPlan, LogicalPlanBuilder, Wr
 use datafusion::prelude::SessionContext;
 
 use super::places::{Place, table_of};
+use super::properties;
 use super::values::{default_value, with_ids};
 use crate::arrow::from_arrow_schema_fresh_ids;
 use crate::catalog::{TableCreation, TableIdent};
@@ -101,7 +102,9 @@ pub(super) async fn create_as(
     context.read_batches(inserted)
 }
 
-pub(super) fn creation(create: &CreateTable, schema: Schema) -> Result<TableCreation> {
+fn creation(create: &CreateTable, schema: Schema) -> Result<TableCreation> {
+    properties::check(&create.properties)?;
+    create.location.as_deref().map(properties::check_location).transpose()?;
     let key = create.key.iter().map(|name| Ok(column(&schema, name)?.id));
     let key = key.collect::<Result<Vec<_>>>()?;
     let schema = Schema::new(schema.schema_id, schema.fields().to_vec(), key)?;

@@ -169,6 +169,20 @@ async fn tables_are_created() {
     .await;
     run(&context, "INSERT INTO ice.n.fresh (b) VALUES (1)").await;
     assert_eq!(run(&context, "SELECT a FROM ice.n.fresh").await, ["3"]);
+    // What follows a default is no part of it.
+    run(
+        &context,
+        "CREATE TABLE ice.n.defaults (a boolean DEFAULT false NOT NULL, b string DEFAULT 'x' || 'y' NOT NULL COMMENT 'c', \
+         c date DEFAULT '2024-02-03', d decimal(5, 2) DEFAULT 1.5, e int DEFAULT NULL, f bigint DEFAULT (1 + 2) * 3 NULL, \
+         g timestamp(6) DEFAULT '2024-01-01 00:00:00' PRIMARY KEY, h int) TBLPROPERTIES ('format-version' = '3', 'x' = -9007199254740993)",
+    )
+    .await;
+    run(&context, "INSERT INTO ice.n.defaults (h) VALUES (1)").await;
+    let rows = run(&context, "SELECT a, b, c, d, e, f, g FROM ice.n.defaults").await;
+    assert_eq!(rows, ["false xy 2024-02-03 1.50  9 2024-01-01T00:00:00"]);
+    let defaults = self::metadata(&catalog, "defaults").await;
+    assert_eq!(columns(&defaults)[..2], ["a boolean!", "b string!"]);
+    assert_eq!(defaults.properties["x"], "-9007199254740993");
     for (sql, wanted) in [
         ("CREATE TABLE ice.nope.t (a int)", "namespace `ice.nope`"),
         ("CREATE TABLE ice.n.u (a int) USING parquet", "USING iceberg, not parquet"),
@@ -183,6 +197,27 @@ async fn tables_are_created() {
         ("CREATE TABLE ice.n.u (a int DEFAULT 'x') TBLPROPERTIES ('format-version'='3')", "Cast"),
         ("CREATE TABLE ice.n.u (a int DEFAULT 1)", "default"),
         ("REPLACE TABLE ice.n.u (a int)", "no such table"),
+        ("CREATE TABLE ice.n.u (a int) PARTITIONED BY (a) PARTITIONED BY (a)", "twice"),
+        ("CREATE TABLE ice.n.u (a int) TBLPROPERTIES ('a' = 'b') OPTIONS (a = 'c')", "twice"),
+        ("CREATE TABLE ice.n.u (a int NOT NULL NULL)", "twice"),
+        ("CREATE TABLE ice.n.u (a int DEFAULT 1 DEFAULT 2)", "twice"),
+        ("CREATE TABLE ice.n.u (a int DEFAULT 1.7) TBLPROPERTIES ('format-version'='3')", "is no int"),
+        (
+            "CREATE TABLE ice.n.u (a timestamp DEFAULT now()) TBLPROPERTIES ('format-version'='3')",
+            "constants",
+        ),
+        (
+            "CREATE TABLE ice.n.u (a double DEFAULT random()) TBLPROPERTIES ('format-version'='3')",
+            "constants",
+        ),
+        (
+            "CREATE TABLE ice.n.u (a int DEFAULT 1 2) TBLPROPERTIES ('format-version'='3')",
+            "end of the default",
+        ),
+        ("CREATE TABLE ice.n.u (a int) LOCATION 'here/u'", "is relative"),
+        ("CREATE TABLE ice.n.u (a int) TBLPROPERTIES ('provider' = 'x')", "use USING"),
+        ("CREATE TABLE ice.n.u (a int) TBLPROPERTIES ('write.delete.mode' = 'x')", "write.delete.mode"),
+        ("CREATE TABLE ice.n.u (a timestamp(3))", "6 or 9 digits"),
     ] {
         let error = fails(&context, sql).await;
         assert!(error.contains(wanted), "{sql}: {error}");
@@ -265,6 +300,9 @@ async fn tables_change() {
         "CREATE BRANCH audit RETAIN 7 DAYS WITH SNAPSHOT RETENTION 3 SNAPSHOTS 2 HOURS",
         "CREATE TAG `v-1`",
         "CREATE BRANCH IF NOT EXISTS audit",
+        "ADD COLUMN IF NOT EXISTS d int",
+        "ADD COLUMN f int, g int, ADD COLUMN h int, DROP COLUMN g, RENAME COLUMN f TO ff",
+        "DROP ff, h",
     ] {
         run(&context, &format!("ALTER TABLE ice.n.t {sql}")).await;
     }
@@ -318,6 +356,10 @@ async fn tables_change() {
         ("ALTER TABLE ice.n.u DROP PARTITION FIELD nope", "nope"),
         ("ALTER TABLE ice.n.u REPLACE TAG nope AS OF VERSION 1", "nope"),
         ("ALTER TABLE ice.n.u CREATE TAG x WITH SNAPSHOT RETENTION 3 SNAPSHOTS", "a tag is one snapshot"),
+        ("ALTER TABLE ice.n.u SET LOCATION 'x'", "is relative"),
+        ("ALTER TABLE ice.n.u SET TBLPROPERTIES ('sort-order' = 'd')", "WRITE ORDERED BY"),
+        ("ALTER TABLE ice.n.u SET TBLPROPERTIES ('write.format.default' = 'x')", "write.format.default"),
+        ("ALTER TABLE ice.n.u RENAME TO v, DROP COLUMN d", "run it alone"),
         ("ALTER TABLE ice.n.u FROB", "a change of a table"),
         ("ALTER TABLE ice.n.u SET TBLPROPERTIES ('format-version' = '2')", "version"),
     ] {
@@ -394,6 +436,7 @@ async fn procedures_move_branches_and_snapshots() {
         ("CALL ice.system.rollback_to_snapshot('n.t', 1, 2)", "too many arguments"),
         ("CALL ice.system.rollback_to_snapshot(table => 'n.t', nope => 1)", "no `nope`"),
         ("CALL ice.system.rollback_to_snapshot('n.t', 5)", "5"),
+        ("CALL ice.system.rollback_to_snapshot('n.t', 1.5)", "not an id"),
         ("CALL ice.system.rollback_to_snapshot('t', 5)", "namespace too"),
         ("CALL ice.system.rollback_to_snapshot('n.nope', 5)", "nope"),
         ("CALL ice.system.set_current_snapshot('n.t')", "either `snapshot_id` or `ref`"),
@@ -432,4 +475,19 @@ async fn options_forbid_our_statements_too() {
     }
     assert_eq!(catalog.list_tables(&namespace(&["n"])).await.unwrap().len(), 1);
     assert_eq!(columns(metadata(&catalog, "t").await.as_ref()), ["a int"]);
+}
+
+#[tokio::test]
+async fn nested_namespaces_are_named_with_dots() {
+    let (context, _) = session().await;
+    run(&context, "CREATE SCHEMA ice.n.m").await;
+    run(&context, "CREATE TABLE ice.n.m.t (a int, b int)").await;
+    assert_eq!(run(&context, "INSERT INTO ice.n.m.t VALUES (1, 1), (2, 2)").await, ["2"]);
+    assert_eq!(run(&context, "UPDATE ice.n.m.t SET b = 5 WHERE t.a = 1").await, ["1"]);
+    assert_eq!(run(&context, "DELETE FROM ice.n.m.t AS x WHERE x.a = 2").await, ["1"]);
+    assert_eq!(run(&context, "SELECT t.a, b FROM ice.n.m.t").await, ["1 5"]);
+    assert_eq!(run(&context, "SELECT count(*) FROM ice.n.m.t.snapshots").await, ["3"]);
+    run(&context, "ALTER TABLE ice.n.m.t CREATE BRANCH x").await;
+    assert_eq!(run(&context, "INSERT INTO ice.n.m.t.branch_x VALUES (3, 3)").await, ["1"]);
+    assert!(fails(&context, "SELECT count(*) FROM ice.n.m.nope").await.contains("nope"));
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::ExprSchemable;
 use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, ExprWithAlias};
@@ -16,18 +17,31 @@ use crate::arrow::{scalar_to_value, to_arrow_field};
 use crate::error::Error;
 use crate::spec::{NestedField, Type, Value};
 
-/// What a constant expression is, as a value of that type.
-pub(super) fn constant(context: &SessionContext, expr: &SqlExpr, target: &DataType) -> Result<ScalarValue> {
-    let state = context.state();
-    let schema = DFSchema::empty();
+/// What a constant expression is; in that type, if one is given.
+pub(super) fn constant(
+    context: &SessionContext,
+    expr: &SqlExpr,
+    target: Option<&DataType>,
+) -> Result<ScalarValue> {
+    evaluate(context, planned(context, expr)?, target)
+}
+
+fn planned(context: &SessionContext, expr: &SqlExpr) -> Result<Expr> {
     let aliased = ExprWithAlias { expr: expr.clone(), alias: None };
-    let expr = state.create_logical_expr_from_sql_expr(aliased, &schema)?;
+    context.state().create_logical_expr_from_sql_expr(aliased, &DFSchema::empty())
+}
+
+fn evaluate(context: &SessionContext, expr: Expr, target: Option<&DataType>) -> Result<ScalarValue> {
+    let (state, schema) = (context.state(), DFSchema::empty());
     let info = SimplifyContext::builder()
         .with_config_options(Arc::new(state.config_options().as_ref().clone()))
         .with_query_execution_start_time(Some(chrono::Utc::now()))
         .build();
     let simplifier = ExprSimplifier::new(info);
-    let expr = simplifier.coerce(expr, &schema)?.cast_to(target, &schema)?;
+    let mut expr = simplifier.coerce(expr, &schema)?;
+    if let Some(target) = target {
+        expr = expr.cast_to(target, &schema)?;
+    }
     let physical = state.create_physical_expr(simplifier.simplify(expr)?, &schema)?;
     let one_row = RecordBatch::try_new_with_options(
         Arc::new(Schema::empty()),
@@ -35,6 +49,17 @@ pub(super) fn constant(context: &SessionContext, expr: &SqlExpr, target: &DataTy
         &RecordBatchOptions::new().with_row_count(Some(1)),
     )?;
     ScalarValue::try_from_array(&physical.evaluate(&one_row)?.into_array(1)?, 0)
+}
+
+/// Whether it is something else each time.
+fn varies(expr: &Expr) -> Result<bool> {
+    expr.exists(|expr| {
+        Ok(match expr {
+            Expr::ScalarFunction(call) => call.func.signature().volatility != Volatility::Immutable,
+            Expr::ScalarSubquery(_) => true,
+            _ => false,
+        })
+    })
 }
 
 /// The default of a column of that type; `None` for NULL.
@@ -49,14 +74,26 @@ pub(super) fn default_value(
         let message = format!("a default of type {column_type}; set none");
         return Err(Error::unsupported(message).context(place()).into());
     };
-    let field = to_arrow_field(&NestedField::optional(1, column, column_type.clone()))?;
-    let scalar = constant(context, expr, field.data_type())?;
-    if scalar.is_null() {
+    let expr = planned(context, expr)?;
+    if varies(&expr)? {
+        let message =
+            "a default that is something else each time: Iceberg's are constants; give the value itself";
+        return Err(Error::unsupported(message).context(place()).into());
+    }
+    let given = evaluate(context, expr.clone(), None)?;
+    if given.is_null() {
         return Ok(None);
     }
-    match scalar_to_value(&scalar, primitive) {
+    if let Some(value) = scalar_to_value(&given, primitive) {
+        return Ok(Some(value));
+    }
+    // Texts of times and other things, and times of another kind.
+    let is_number = given.data_type().is_numeric() || given.data_type() == DataType::Boolean;
+    let field = to_arrow_field(&NestedField::optional(1, column, column_type.clone()))?;
+    let cast = if is_number { None } else { Some(evaluate(context, expr, Some(field.data_type()))?) };
+    match cast.and_then(|scalar| scalar_to_value(&scalar, primitive)) {
         Some(value) => Ok(Some(value)),
-        None => Err(Error::invalid(format!("{scalar} is no {primitive}")).context(place()).into()),
+        None => Err(Error::invalid(format!("{given} is no {primitive}")).context(place()).into()),
     }
 }
 

@@ -6,7 +6,7 @@ use datafusion::error::Result;
 use datafusion::sql::sqlparser::ast::Expr as SqlExpr;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, error};
 use super::table::{Column, PartitionTerm, described, term};
 use super::types::parse_type;
 use crate::spec::{NullOrder, SortDirection, Transform, Type};
@@ -21,7 +21,10 @@ pub(in crate::sql) enum Alteration {
         if_exists: bool,
     },
     SetLocation(String),
-    AddColumns(Vec<(Column, Option<At>)>),
+    AddColumns {
+        columns: Vec<(Column, Option<At>)>,
+        if_not_exists: bool,
+    },
     DropColumns {
         names: Vec<String>,
         if_exists: bool,
@@ -110,8 +113,20 @@ pub(in crate::sql) struct Retention {
     pub(in crate::sql) max_snapshot_age_ms: Option<i64>,
 }
 
+/// The words that begin a change.
+const VERBS: &[&str] =
+    &["add", "drop", "alter", "change", "rename", "set", "unset", "write", "replace", "create"];
+
 /// Everything behind the table's name.
 pub(super) fn alterations(c: &mut Cursor<'_>) -> Result<Vec<Alteration>> {
+    let mut all = alteration(c)?;
+    while c.token(&Token::Comma) {
+        all.extend(alteration(c)?);
+    }
+    Ok(all)
+}
+
+fn alteration(c: &mut Cursor<'_>) -> Result<Vec<Alteration>> {
     use Alteration as A;
     let words = [
         "rename to",
@@ -139,10 +154,15 @@ pub(super) fn alterations(c: &mut Cursor<'_>) -> Result<Vec<Alteration>> {
         "replace tag",
         "drop branch",
         "drop tag",
+        // PostgreSQL lets COLUMN go without saying.
+        "rename",
+        "add",
+        "drop",
+        "alter",
     ];
     Ok(vec![match c.take_one(&words) {
         Some("rename to") => A::Rename(c.name()?),
-        Some("rename column") => {
+        Some("rename column" | "rename") => {
             let name = column(c)?;
             c.expect("to")?;
             A::RenameColumn { name, new_name: c.ident()? }
@@ -166,19 +186,23 @@ pub(super) fn alterations(c: &mut Cursor<'_>) -> Result<Vec<Alteration>> {
             let term = term(c)?;
             A::ReplacePartitionField { old, term, name: named(c)? }
         }
-        Some("add columns" | "add column") => A::AddColumns(match c.is_token(&Token::LParen) {
-            true => c.in_parentheses(new_column)?,
-            false => c.list(new_column)?,
-        }),
-        Some("drop columns" | "drop column") => {
+        Some("add columns" | "add column" | "add") => {
+            let if_not_exists = c.take("if not exists");
+            let columns = match c.is_token(&Token::LParen) {
+                true => c.in_parentheses(new_column)?,
+                false => c.list_before(VERBS, new_column)?,
+            };
+            A::AddColumns { columns, if_not_exists }
+        }
+        Some("drop columns" | "drop column" | "drop") => {
             let if_exists = c.take("if exists");
             let names = match c.is_token(&Token::LParen) {
                 true => c.in_parentheses(column)?,
-                false => c.list(column)?,
+                false => c.list_before(VERBS, column)?,
             };
             A::DropColumns { names, if_exists }
         }
-        Some("alter column" | "change column") => return alter_column(c),
+        Some("alter column" | "change column" | "alter") => return alter_column(c),
         Some("write") => return write_order(c),
         Some(words) if words.ends_with("branch") || words.ends_with("tag") => {
             let branch = words.ends_with("branch");
@@ -241,7 +265,7 @@ fn alter_column(c: &mut Cursor<'_>) -> Result<Vec<Alteration>> {
             "type" | "set data type" => A::SetType { name, new_type: parse_type(c)? },
             "set not null" => A::SetRequired { name, required: true },
             "drop not null" => A::SetRequired { name, required: false },
-            "set default" => A::SetDefault { name, default: Some(c.expr()?) },
+            "set default" => A::SetDefault { name, default: Some(c.default_value()?) },
             "drop default" => A::SetDefault { name, default: None },
             "comment" => A::SetDoc { name, doc: Some(c.text()?) },
             "first" => A::Move { name, at: At::First },
@@ -302,7 +326,9 @@ fn reference(c: &mut Cursor<'_>, words: &str, branch: bool) -> Result<Alteration
     let mut retention = Retention::default();
     while let Some(words) = c.take_one(&["retain", "with snapshot retention"]) {
         if words == "retain" {
-            retention.max_ref_age_ms = Some(age(c)?);
+            if retention.max_ref_age_ms.replace(age(c)?).is_some() {
+                return Err(error("`RETAIN` is there twice".to_owned()));
+            }
             continue;
         }
         if !branch {

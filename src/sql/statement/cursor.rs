@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 /// The place in a statement.
 pub(super) struct Cursor<'a> {
     parser: Parser<'a>,
+    dialect: &'a dyn Dialect,
     normalizer: IdentNormalizer,
     /// Half of a `>>`, which ends two types.
     half: bool,
@@ -23,7 +24,7 @@ impl<'a> Cursor<'a> {
         let limit = options.sql_parser.recursion_limit.get();
         let parser = Parser::new(dialect).with_recursion_limit(limit).with_tokens_with_locations(tokens);
         let normalizer = IdentNormalizer::new(options.sql_parser.enable_ident_normalization);
-        Self { parser, normalizer, half: false }
+        Self { parser, dialect, normalizer, half: false }
     }
 
     fn peek(&self, n: usize) -> Token {
@@ -137,6 +138,20 @@ impl<'a> Cursor<'a> {
         Ok(all)
     }
 
+    /// One or more, separated by commas, up to a comma with another of these words behind it.
+    pub(super) fn list_before<T>(
+        &mut self,
+        words: &[&str],
+        one: impl Fn(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut all = vec![one(self)?];
+        while self.is_token(&Token::Comma) && !words.iter().any(|word| self.is_at(1, word)) {
+            self.token(&Token::Comma);
+            all.push(one(self)?);
+        }
+        Ok(all)
+    }
+
     /// One or more in parentheses.
     pub(super) fn in_parentheses<T>(&mut self, one: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         self.expect_token(&Token::LParen)?;
@@ -157,7 +172,10 @@ impl<'a> Cursor<'a> {
                 }
                 Token::Minus => {
                     cursor.parser.next_token();
-                    let number: f64 = cursor.number()?;
+                    let Token::Number(number, _) = cursor.peek(0) else {
+                        return Err(cursor.unexpected("a number"));
+                    };
+                    cursor.parser.next_token();
                     format!("-{number}")
                 }
                 _ if cursor.take("true") => "true".to_owned(),
@@ -203,6 +221,41 @@ impl<'a> Cursor<'a> {
         let name = self.ident()?;
         self.expect_token(&Token::RArrow)?;
         Ok(Some(name))
+    }
+
+    /// The value of a column's default. What follows it (`NOT NULL`, `COMMENT`, …) would be taken for a part
+    /// of the expression.
+    pub(super) fn default_value(&mut self) -> Result<SqlExpr> {
+        let ends = ["not", "null", "comment", "after", "first", "primary", "default", "type", "set", "drop"];
+        let (mut tokens, mut depth) = (Vec::new(), 0usize);
+        loop {
+            let next = self.parser.peek_nth_token_ref(tokens.len()).clone();
+            let is_end =
+                depth == 0 && !tokens.is_empty() && ends.iter().any(|word| self.is_at(tokens.len(), word));
+            match next.token {
+                Token::EOF | Token::SemiColon => break,
+                Token::Comma | Token::RParen if depth == 0 => break,
+                _ if is_end => break,
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            tokens.push(next);
+        }
+        let count = tokens.len();
+        let mut parser = Parser::new(self.dialect).with_tokens_with_locations(tokens);
+        let expr = parser.parse_expr().map_err(parse_error)?;
+        let rest = parser.peek_token_ref();
+        if rest.token != Token::EOF {
+            return Err(error(format!(
+                "Expected: the end of the default, found: {}{}",
+                rest.token, rest.span.start
+            )));
+        }
+        for _ in 0..count {
+            self.parser.next_token();
+        }
+        Ok(expr)
     }
 
     pub(super) fn expr(&mut self) -> Result<SqlExpr> {

@@ -1,8 +1,8 @@
 //! CREATE TABLE and REPLACE TABLE.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::Expr as SqlExpr;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -90,6 +90,7 @@ pub(super) fn create(
             }
         }
     }
+    let mut seen = HashSet::new();
     loop {
         let clauses = [
             "using",
@@ -102,7 +103,13 @@ pub(super) fn create(
             "stored as",
             "as",
         ];
-        match c.take_one(&clauses) {
+        let clause = c.take_one(&clauses);
+        if let Some(words) = clause
+            && !seen.insert(words)
+        {
+            return Err(twice(words));
+        }
+        match clause {
             Some("using" | "stored as") => {
                 let format = c.ident()?;
                 if !format.eq_ignore_ascii_case("iceberg") {
@@ -121,7 +128,13 @@ pub(super) fn create(
                 table.query = Some(tokens.get(c.index()..).unwrap_or_default().to_vec());
                 return Ok(Some(table));
             }
-            Some(_) => table.properties.extend(c.properties()?),
+            Some(_) => {
+                for (name, value) in c.properties()? {
+                    if table.properties.insert(name.clone(), value).is_some() {
+                        return Err(twice(&name));
+                    }
+                }
+            }
             None => break,
         }
     }
@@ -132,6 +145,10 @@ pub(super) fn create(
         ));
     }
     Ok(Some(table))
+}
+
+fn twice(what: &str) -> DataFusionError {
+    error(format!("`{what}` is there twice"))
 }
 
 enum Part {
@@ -154,20 +171,24 @@ fn part(c: &mut Cursor<'_>) -> Result<Part> {
 pub(super) fn described(c: &mut Cursor<'_>, name: Vec<String>) -> Result<(Column, bool)> {
     let column_type = parse_type(c)?;
     let mut column = Column { name, column_type, required: false, doc: None, default: None };
-    let mut is_key = false;
-    loop {
-        match c.take_one(&["not null", "null", "default", "comment", "primary key"]) {
-            Some("not null") => column.required = true,
-            Some("null") => column.required = false,
-            Some("default") => column.default = Some(c.expr()?),
-            Some("comment") => column.doc = Some(c.text()?),
-            Some(_) => {
-                is_key = true;
-                column.required = true;
-            }
-            None => return Ok((column, is_key)),
+    let (mut is_key, mut seen) = (false, HashSet::new());
+    while let Some(words) = c.take_one(&["not null", "null", "default", "comment", "primary key"]) {
+        // NULL and NOT NULL contradict each other.
+        if !seen.insert(words.trim_start_matches("not ")) {
+            return Err(twice(words));
+        }
+        match words {
+            "not null" => column.required = true,
+            "null" => column.required = false,
+            "default" => column.default = Some(c.default_value()?),
+            "comment" => column.doc = Some(c.text()?),
+            _ => is_key = true,
         }
     }
+    if is_key {
+        column.required = true;
+    }
+    Ok((column, is_key))
 }
 
 /// `column`, `days(column)`, `bucket(16, column)`, …

@@ -77,6 +77,12 @@ fn primitive(cursor: &mut Cursor<'_>) -> Result<Type> {
         ("double precision", P::Double),
         ("timestamp with time zone", P::Timestamptz),
         ("timestamp without time zone", P::Timestamp),
+        ("character varying", P::String),
+        ("int2", P::Int),
+        ("int4", P::Int),
+        ("int8", P::Long),
+        ("float4", P::Float),
+        ("float8", P::Double),
         ("boolean", P::Boolean),
         ("bool", P::Boolean),
         ("tinyint", P::Int),
@@ -110,6 +116,14 @@ fn primitive(cursor: &mut Cursor<'_>) -> Result<Type> {
     ];
     for (word, primitive) in words {
         if cursor.take(word) {
+            if primitive == P::Timestamp && cursor.is_token(&Token::LParen) {
+                let digits: Vec<u32> = cursor.in_parentheses(Cursor::number)?;
+                return match digits.as_slice() {
+                    [6] => Ok(P::Timestamp.into()),
+                    [9] => Ok(P::TimestampNs.into()),
+                    _ => Err(error("timestamps have 6 or 9 digits of a second".to_owned())),
+                };
+            }
             return Ok(primitive.into());
         }
     }

@@ -1,0 +1,43 @@
+//! Removing files in the background.
+
+use std::sync::LazyLock;
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// How many removals are under way.
+static REMOVALS: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+
+/// Counts one removal for as long as it lives.
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        REMOVALS.send_modify(|count| *count += 1);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        REMOVALS.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+/// Removes something as a task of its own; `None` where there is no runtime for it.
+pub(super) fn spawn(removal: impl Future<Output = ()> + Send + 'static) -> Option<JoinHandle<()>> {
+    let runtime = Handle::try_current().ok()?;
+    let counted = Counted::new();
+    Some(runtime.spawn(async move {
+        removal.await;
+        drop(counted);
+    }))
+}
+
+/// Waits until the files are removed of all statements and writers of this process that failed or were
+/// given up. To be called before a process ends, whose runtime would not go on with that.
+pub async fn cleaned_up() {
+    // The sender is never dropped.
+    let _ = REMOVALS.subscribe().wait_for(|count| *count == 0).await;
+}
