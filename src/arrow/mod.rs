@@ -20,6 +20,6 @@ pub use transform_function::TransformFunction;
 pub use variant::VARIANT_EXTENSION;
 
 pub(crate) use predicate::to_predicate;
-pub(crate) use schema::{to_arrow_field, variant_metadata};
+pub(crate) use schema::{to_arrow_field, to_query_schema, variant_metadata};
 pub(crate) use value::{array_value, scalar_to_value, value_to_scalar, values_to_array};
 pub(crate) use variant::{VariantColumn, is_variant, read_variants, variant_type};

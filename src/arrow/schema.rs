@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::arrow::datatypes::{DataType, Field, Fields, Schema as ArrowSchema, TimeUnit};
+use ::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema as ArrowSchema, TimeUnit};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 use serde_json::json;
 
@@ -51,6 +51,33 @@ const DEFAULT_ALGORITHM: &str = "spherical";
 pub fn to_arrow_schema(schema: &Schema) -> Result<ArrowSchema> {
     let fields = schema.fields().iter().map(to_arrow_field).collect::<Result<Vec<_>>>()?;
     Ok(ArrowSchema::new(fields))
+}
+
+/// The schema as queries see it: nested fields say neither ids nor comments, as a list of a table would be
+/// of another type then than one that is computed.
+///
+/// # Errors
+/// As [`to_arrow_schema`].
+pub(crate) fn to_query_schema(schema: &Schema) -> Result<ArrowSchema> {
+    let fields = to_arrow_schema(schema)?;
+    let fields =
+        fields.fields().iter().map(|f| f.as_ref().clone().with_data_type(without_ids(f.data_type())));
+    Ok(ArrowSchema::new(fields.collect::<Vec<_>>()))
+}
+
+fn without_ids(data_type: &DataType) -> DataType {
+    let plain = |field: &FieldRef| {
+        let mut metadata = field.metadata().clone();
+        metadata.retain(|key, _| key != FIELD_ID_KEY && key != DOC_KEY);
+        let field = field.as_ref().clone().with_data_type(without_ids(field.data_type()));
+        Arc::new(field.with_metadata(metadata))
+    };
+    match data_type {
+        DataType::List(field) => DataType::List(plain(field)),
+        DataType::Map(field, sorted) => DataType::Map(plain(field), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain).collect()),
+        other => other.clone(),
+    }
 }
 
 /// The column as an Arrow field.

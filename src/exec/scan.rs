@@ -17,7 +17,7 @@ use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricB
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
-use crate::arrow::{to_arrow_schema, value_to_scalar};
+use crate::arrow::{to_query_schema, value_to_scalar};
 use crate::error::{Error, Result};
 use crate::expr::Predicate;
 use crate::plan::{PlanCounters, ScanPlan};
@@ -208,7 +208,7 @@ impl Layout {
         let mut next_id = i32::MIN;
         fields.extend(struct_keys.iter().map(|keys| keys.scan_column(&mut next_id)));
         let schema = Arc::new(Schema::new(request.schema.schema_id, fields, Vec::new())?);
-        let file_schema = Arc::new(to_arrow_schema(&schema)?);
+        let file_schema = Arc::new(to_query_schema(&schema)?);
 
         let constants: Vec<&'static str> = [FILE, SPEC_ID, PARTITION, SEQUENCE_NUMBER, SCOPE]
             .into_iter()
@@ -385,7 +385,7 @@ fn name_mapping(table: &Table) -> Result<Option<Arc<NameMapping>>> {
 
 /// The schema of a table as DataFusion sees it, with or without metadata columns.
 pub(crate) fn provider_schema(table: &Table, schema: &Schema, metadata_columns: bool) -> Result<SchemaRef> {
-    let mut fields: Vec<FieldRef> = to_arrow_schema(schema)?.fields().iter().cloned().collect();
+    let mut fields: Vec<FieldRef> = to_query_schema(schema)?.fields().iter().cloned().collect();
     if metadata_columns {
         let unified = unified_partition_type(table)?;
         for name in METADATA_COLUMNS {

@@ -4,7 +4,7 @@
 //! A DELETE or UPDATE becomes the SELECT of its rows, with a mark; once that is planned, it becomes the
 //! statement again. That way all that a SELECT may have is planned as in one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
@@ -13,20 +13,21 @@ use datafusion::common::{ScalarValue, TableReference};
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{
-    DmlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, TableSource, WriteOp, lit,
+    DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Projection, TableSource, WriteOp, lit,
 };
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr as SqlExpr, FromTable, Ident, Merge, MergeAction,
     MergeInsertKind, ObjectName, Parens, Query, SelectItem, SetExpr, Statement as SqlStatement, TableAlias,
-    TableFactor, TableWithJoins, Update, UpdateTableFromKind, Value, With,
+    TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value, With,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::merge;
 use super::merge_stars::ALL_COLUMNS;
+use super::row_level::assigned;
 use crate::error::Error;
 use crate::provider::IcebergTable;
 
@@ -70,6 +71,13 @@ pub(super) async fn reword(state: &SessionState, statement: &mut Statement) -> R
             if let Some(select) = words.update(update, &with).await? {
                 *statement = select;
                 return Ok(true);
+            }
+        }
+        SqlStatement::Insert(insert) => {
+            if let (TableObject::TableName(name), Some(source)) = (&insert.table, &mut insert.source)
+                && iceberg(&words.find(name).await?.1).is_some()
+            {
+                name_columns(&mut source.body);
             }
         }
         SqlStatement::Merge(merge) => {
@@ -294,6 +302,29 @@ fn spell_out(action: &mut MergeAction, table: &Named) {
     }
 }
 
+/// Names the columns of an INSERT's query that are there twice: DataFusion wants them to differ, although
+/// they go by their places.
+fn name_columns(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            let mut seen = HashSet::new();
+            for (i, item) in select.projection.iter_mut().enumerate() {
+                if let SelectItem::UnnamedExpr(expr) = item
+                    && !seen.insert(expr.to_string())
+                {
+                    *item = aliased(expr.clone(), Ident::with_quote('"', format!("\u{1}{i}")));
+                }
+            }
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            name_columns(left);
+            name_columns(right);
+        }
+        SetExpr::Query(query) => name_columns(&mut query.body),
+        _ => {}
+    }
+}
+
 fn is_default(word: &Ident) -> bool {
     word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default")
 }
@@ -424,7 +455,7 @@ fn new_versions(projection: &Projection, source: &Arc<dyn TableSource>) -> Resul
             (name, value) => (name, value.clone()),
         };
         let data_type = schema.field_with_name(name)?.data_type();
-        columns.push(value.cast_to(data_type, projection.input.schema())?.alias(name));
+        columns.push(assigned(value, name, data_type, projection.input.schema())?.alias(name));
     }
     LogicalPlanBuilder::from(Arc::clone(&projection.input)).project(columns)?.build()
 }

@@ -9,9 +9,9 @@ use datafusion::error::Result;
 use datafusion::logical_expr::dml::{MergeIntoAction, MergeIntoClause, MergeIntoClauseKind, MergeIntoOp};
 use datafusion::logical_expr::expr_fn::{col, in_list, when};
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{Expr, ExprSchemable, JoinType, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder, lit};
 
-use super::row_level::{Target, has_subquery, no_file, no_position};
+use super::row_level::{Target, assigned, has_subquery, no_file, no_position};
 use crate::error::Error;
 use crate::exec::{FILE, POS, ROW_ID};
 use crate::expr::Predicate;
@@ -40,8 +40,17 @@ pub(super) fn plan(target: &Target<'_>, merge: &MergeIntoOp) -> Result<LogicalPl
             return Err(Error::unsupported(message).into());
         }
     }
-    for clause in &merge.clauses {
+    for (i, clause) in merge.clauses.iter().enumerate() {
         check(target, clause)?;
+        let same = |other: &&MergeIntoClause| {
+            other.kind == clause.kind || is_by_target(other.kind) && is_by_target(clause.kind)
+        };
+        let before = merge.clauses.iter().take(i).filter(same);
+        if before.into_iter().any(|other| other.predicate.is_none()) {
+            let message =
+                "a WHEN clause of MERGE behind one of its kind without a condition: it never applies";
+            return Err(Error::invalid(message).into());
+        }
     }
     let source = LogicalPlanBuilder::from(target.statement.input.as_ref().clone());
     let columns = source.schema().columns().into_iter().map(Expr::Column);
@@ -187,7 +196,7 @@ fn changes(
         for (i, one) in all.clone() {
             let Some(value) = value(target, one, name, &names) else { continue };
             let value = of_source(value, name, target.statement.input.schema())?;
-            cases.push((is(i), value.cast_to(data_type, schema)?));
+            cases.push((is(i), assigned(value, name, data_type, schema)?));
         }
         let value = match cases.is_empty() {
             true => lit(ScalarValue::try_from(data_type)?),

@@ -16,6 +16,7 @@
 //! * `is_variant_null(v)`: whether it is the variant null, which is not SQL's NULL.
 
 mod ddl;
+mod distinct_from;
 mod dml;
 mod merge;
 mod merge_stars;
@@ -31,7 +32,6 @@ mod split;
 mod statement;
 mod time_travel;
 mod times;
-mod values;
 mod variant;
 
 pub use ddl::enable_url_table;

@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::dialect::{Dialect, dialect_from_str};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{TokenWithSpan, Tokenizer};
 
+use super::distinct_from::bind_distinct_from;
 use super::merge_stars::mark_stars;
 use super::rewrite::{TIMESTAMP_MARK, VERSION_MARK, rewrite};
 use crate::Error;
@@ -55,7 +56,8 @@ pub(super) fn parse_tokens(
     options: &ConfigOptions,
 ) -> Result<Parsed> {
     let limit = options.sql_parser.recursion_limit.get();
-    let (tokens, rewritten) = rewrite(mark_stars(tokens), dialect, limit)?;
+    let tokens = bind_distinct_from(mark_stars(tokens), dialect, limit);
+    let (tokens, rewritten) = rewrite(tokens, dialect, limit)?;
     let mut statements = DFParserBuilder::new(tokens)
         .with_dialect(dialect)
         .with_recursion_limit(limit)

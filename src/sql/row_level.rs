@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ScalarValue, TableReference};
 use datafusion::config::ConfigOptions;
@@ -12,7 +13,8 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement, TableScan, TableSource, WriteOp, lit,
+    BinaryExpr, DmlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Statement,
+    TableScan, TableSource, WriteOp, lit,
 };
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
@@ -82,6 +84,9 @@ pub(super) fn rewrite(plan: LogicalPlan, config: &ConfigOptions) -> Result<Logic
         let Some(table) = iceberg_table(&statement.target) else { return Ok(Transformed::no(plan)) };
         let place = |e: Error| e.context(format!("table {}", table.table().name()));
         let target = Target { statement, table, config };
+        if !matches!(statement.op, WriteOp::Insert(_) | WriteOp::Ctas) {
+            check_subqueries(&statement.input).map_err(|e| within(e, place))?;
+        }
         Ok(Transformed::yes(match &statement.op {
             WriteOp::Delete => target.delete(&statement.input).map_err(|e| within(e, place))?,
             WriteOp::Truncate => target.delete(&target.scan()?).map_err(|e| within(e, place))?,
@@ -402,6 +407,75 @@ fn conditions(rows: &LogicalPlan) -> Vec<&Expr> {
             }
             _ => return conditions,
         };
+    }
+}
+
+/// Below anything but AND, DataFusion takes NOT IN of a subquery for NOT EXISTS: what is null would be
+/// deleted.
+fn check_subqueries(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_with_subqueries(|plan| {
+        if let LogicalPlan::Filter(filter) = plan {
+            for condition in split_conjunction(&filter.predicate) {
+                let is_whole = match condition {
+                    Expr::Not(inner) => matches!(inner.as_ref(), Expr::InSubquery(_)),
+                    condition => matches!(condition, Expr::InSubquery(_)),
+                };
+                if !is_whole && has_negated_in(condition, false)? {
+                    let message = "NOT IN (subquery) below OR, NOT or CASE, where DataFusion takes null for false; \
+                                   write NOT EXISTS (SELECT …)";
+                    return Err(Error::unsupported(message).into());
+                }
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+/// Whether it has an IN of a subquery for which it matters if it is false or null.
+fn has_negated_in(expr: &Expr, within: bool) -> Result<bool> {
+    if let Expr::InSubquery(subquery) = expr {
+        return Ok(within || subquery.negated);
+    }
+    let within =
+        within || !matches!(expr, Expr::BinaryExpr(BinaryExpr { op: Operator::And | Operator::Or, .. }));
+    let mut found = false;
+    expr.apply_children(|child| {
+        found = has_negated_in(child, within)?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// A value for a column, in its type. Fields of structs are found by their names: DataFusion would leave
+/// out those that the column does not have.
+pub(super) fn assigned(value: Expr, column: &str, data_type: &DataType, schema: &DFSchema) -> Result<Expr> {
+    let given = value.get_type(schema)?;
+    if let Some(wrong) = other_fields(&given, data_type) {
+        let message = format!("the value of column `{column}` is a struct with other fields: {wrong}");
+        return Err(Error::invalid(message).into());
+    }
+    value.cast_to(data_type, schema)
+}
+
+/// The fields that only one of two structs has.
+fn other_fields(given: &DataType, wanted: &DataType) -> Option<String> {
+    match (given, wanted) {
+        (DataType::Struct(given), DataType::Struct(wanted)) => {
+            let extra = given.iter().find(|field| wanted.find(field.name()).is_none());
+            let missing = wanted.iter().find(|field| given.find(field.name()).is_none());
+            if let Some(field) = extra.or(missing) {
+                return Some(format!("`{}` is in one of them only", field.name()));
+            }
+            wanted.iter().find_map(|wanted| {
+                let (_, given) = given.find(wanted.name())?;
+                other_fields(given.data_type(), wanted.data_type())
+            })
+        }
+        (DataType::List(given), DataType::List(wanted)) => {
+            other_fields(given.data_type(), wanted.data_type())
+        }
+        _ => None,
     }
 }
 

@@ -293,7 +293,7 @@ impl Model {
         let source = source(n);
         let mut sql = "MERGE INTO t USING source AS v ON t.id = v.id".replace(" t.", " ice.n.t.");
         let mut count = 0;
-        let mut done = BTreeSet::new();
+        let (mut done, mut complete) = (BTreeSet::new(), BTreeSet::new());
         let clauses = 1 + self.pick(4);
         for _ in 0..clauses {
             let (condition, holds) = match self.pick(3) {
@@ -307,7 +307,16 @@ impl Model {
                 Some(_) => v <= 7,
             };
             let value = |id: i64| source.iter().find(|(theirs, _)| *theirs == id).map(|(_, v)| *v);
-            match self.pick(5) {
+            let clause = self.pick(5);
+            // What comes behind a clause without a condition is refused.
+            let kind = ["matched", "matched", "added", "", ""][clause];
+            if complete.contains(kind) {
+                continue;
+            }
+            if holds.is_none() && clause < 3 {
+                complete.insert(kind);
+            }
+            match clause {
                 0 => {
                     sql += &format!(" WHEN MATCHED{condition} THEN DELETE");
                     let gone: Vec<i64> = self
@@ -598,6 +607,13 @@ async fn statements_that_can_not_be_leave_nothing() {
             "`id`",
         ),
         ("DELETE FROM ice.n.t WHERE nope = 1", "No field named nope"),
+        ("DELETE FROM ice.n.t WHERE id = 9 OR p NOT IN (SELECT v FROM source)", "write NOT EXISTS"),
+        ("DELETE FROM ice.n.t WHERE id = 9 OR NOT (p IN (SELECT v FROM source))", "write NOT EXISTS"),
+        ("UPDATE ice.n.t SET p = 1 WHERE (p IN (SELECT v FROM source)) IS NULL", "write NOT EXISTS"),
+        (
+            "MERGE INTO ice.n.t USING source ON t.id = source.id WHEN MATCHED THEN DELETE WHEN MATCHED THEN UPDATE SET p = 1",
+            "it never applies",
+        ),
         ("UPDATE ice.n.t RIGHT JOIN source ON t.id = source.id SET p = source.v", "UPDATE of a join"),
         ("DELETE FROM ice.n.t PARTITION (p0)", "PARTITION, TABLESAMPLE"),
         ("DELETE FROM ice.n.t TABLESAMPLE (10 PERCENT)", "PARTITION, TABLESAMPLE"),

@@ -24,7 +24,6 @@ use super::row_level::{self, RefusePrepared, RowLevelStatements};
 use super::split::split;
 use super::time_travel::{Made, Tables, TimeTravelPlanner};
 use super::times::{TimePlanner, align_times};
-use super::values::plain_values;
 use super::variant::VariantFunction;
 use crate::arrow::TransformFunction;
 use crate::metadata_table::MetadataTable;
@@ -197,7 +196,7 @@ pub(super) async fn plan_tokens(mut state: SessionState, tokens: Vec<TokenWithSp
         state.register_relation_planner(planner())?;
     }
     let plan = align_times(state.statement_to_plan(statement).await?)?;
-    let plan = if is_marked { dml::restore(plan)? } else { plain_values(plan)? };
+    let plan = if is_marked { dml::restore(plan)? } else { plan };
     row_level::rewrite(plan, state.config_options())
 }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::TableReference;
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::Result;
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{DmlStatement, LogicalPlan, LogicalPlanBuilder, WriteOp};
+use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, WriteOp};
 use datafusion::prelude::SessionContext;
 
 use super::places::{Place, table_of};
@@ -83,7 +83,7 @@ pub(super) async fn create_as(
         return Err(Error::unsupported(message).into());
     }
     // Its types are known once it is analyzed.
-    let query = context.state().optimize(query)?;
+    let query = in_types_of_tables(context.state().optimize(query)?)?;
     let schema = from_arrow_schema_fresh_ids(query.schema().as_arrow(), SchemaId(0))?;
     // That these rows have no nulls does not mean that later ones may not.
     let optional = |field: &NestedField| NestedField { required: false, ..field.clone() };
@@ -100,6 +100,30 @@ pub(super) async fn create_as(
     let inserted = context.execute_logical_plan(LogicalPlan::Dml(insert)).await?.collect().await?;
     place.provider()?.invalidate(&ident);
     context.read_batches(inserted)
+}
+
+/// The rows of a query in types that every table can have: DataFusion's timestamps have nanoseconds
+/// unless told otherwise, its counts are unsigned.
+fn in_types_of_tables(query: LogicalPlan) -> Result<LogicalPlan> {
+    let wanted = |given: &DataType| match given {
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
+            Some(DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))
+        }
+        DataType::UInt64 => Some(DataType::Int64),
+        _ => None,
+    };
+    if !query.schema().fields().iter().any(|field| wanted(field.data_type()).is_some()) {
+        return Ok(query);
+    }
+    let mut columns = Vec::new();
+    for (column, field) in query.schema().columns().into_iter().zip(query.schema().fields()) {
+        let column = Expr::Column(column);
+        columns.push(match wanted(field.data_type()) {
+            Some(data_type) => column.cast_to(&data_type, query.schema())?.alias(field.name()),
+            None => column,
+        });
+    }
+    LogicalPlanBuilder::from(query).project(columns)?.build()
 }
 
 fn creation(create: &CreateTable, schema: Schema) -> Result<TableCreation> {

@@ -254,6 +254,40 @@ async fn tables_are_created_with_rows_or_not_at_all() {
     );
     assert_eq!(run(&context, &sql).await, ["2"]);
     assert!(run(&context, "CREATE TABLE IF NOT EXISTS ice.n.t AS SELECT 1 AS a").await.is_empty());
+    // DataFusion's types become those that every table has.
+    let sql = "CREATE TABLE ice.n.types AS SELECT to_timestamp('2024-01-02T03:04:05.678901') AS t, row_number() OVER () AS n, \
+               1 AS i, 1.5 AS f, 'x' AS s, [1] AS l";
+    assert_eq!(run(&context, sql).await, ["1"]);
+    let types = columns(metadata(&catalog, "types").await.as_ref());
+    assert_eq!(types, ["t timestamp", "n long", "i long", "f double", "s string", "l list<long>"]);
+    assert_eq!(run(&context, "SELECT t, n FROM ice.n.types").await, ["2024-01-02T03:04:05.678901 1"]);
+    // The columns of an INSERT go by their places.
+    run(
+        &context,
+        "INSERT INTO ice.n.t SELECT 7, NULL, NULL UNION ALL SELECT k, 's', NULL FROM ice.n.t WHERE false",
+    )
+    .await;
+    run(&context, "CREATE TABLE ice.n.pair (a int, b int, c int)").await;
+    assert_eq!(
+        run(
+            &context,
+            "INSERT INTO ice.n.pair SELECT a, a, 1 FROM (VALUES (4, 4)) AS x(a, b) UNION ALL SELECT 5, 5, 5"
+        )
+        .await,
+        ["2"]
+    );
+    assert_eq!(run(&context, "SELECT * FROM ice.n.pair ORDER BY a").await, ["4 4 1", "5 5 5"]);
+    run(&context, "CREATE TABLE ice.n.st (id int, s struct<a: int, b: int>)").await;
+    run(&context, "INSERT INTO ice.n.st VALUES (1, {a: 1, b: 2})").await;
+    for sql in [
+        "UPDATE ice.n.st SET s = named_struct('a', 1)",
+        "UPDATE ice.n.st SET s = named_struct('a', 1, 'b', 2, 'c', 3)",
+        "MERGE INTO ice.n.st USING (SELECT 1 AS id) n ON st.id = n.id WHEN MATCHED THEN UPDATE SET s = named_struct('b', 1)",
+    ] {
+        assert!(fails(&context, sql).await.contains("other fields"), "{sql}");
+    }
+    run(&context, "UPDATE ice.n.st SET s = named_struct('b', 8, 'a', 7)").await;
+    assert_eq!(run(&context, "SELECT s.a, s.b FROM ice.n.st").await, ["7 8"]);
     for (sql, wanted) in [
         ("CREATE TABLE ice.n.u AS SELECT 1 AS a, 1 / 0 AS b", "Divide by zero"),
         ("CREATE TABLE ice.n.u AS SELECT 1 / (column1 - 2) AS b FROM (VALUES (1), (2))", "Divide by zero"),

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, ExprWithAlias};
 
 use crate::arrow::{scalar_to_value, to_arrow_field};
 use crate::error::Error;
-use crate::spec::{NestedField, Type, Value};
+use crate::spec::{NestedField, PrimitiveType, Type, Value};
 
 /// What a constant expression is; in that type, if one is given.
 pub(super) fn constant(
@@ -87,10 +87,15 @@ pub(super) fn default_value(
     if let Some(value) = scalar_to_value(&given, primitive) {
         return Ok(Some(value));
     }
-    // Texts of times and other things, and times of another kind.
-    let is_number = given.data_type().is_numeric() || given.data_type() == DataType::Boolean;
+    // Texts of times and other things, and times of another kind. Of numbers only floats that stand for
+    // decimals: others would be rounded.
+    let exact = match given.data_type() {
+        DataType::Boolean => false,
+        t if t.is_floating() => matches!(primitive, PrimitiveType::Decimal { .. }),
+        t => !t.is_numeric(),
+    };
     let field = to_arrow_field(&NestedField::optional(1, column, column_type.clone()))?;
-    let cast = if is_number { None } else { Some(evaluate(context, expr, Some(field.data_type()))?) };
+    let cast = if exact { Some(evaluate(context, expr, Some(field.data_type()))?) } else { None };
     match cast.and_then(|scalar| scalar_to_value(&scalar, primitive)) {
         Some(value) => Ok(Some(value)),
         None => Err(Error::invalid(format!("{given} is no {primitive}")).context(place()).into()),
