@@ -5,22 +5,25 @@
 //! statement again. That way all that a SELECT may have is planned as in one.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{ScalarValue, TableReference};
+use datafusion::datasource::provider_as_source;
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{
-    DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Projection, TableSource, WriteOp, lit,
+    DmlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, TableSource, WriteOp, lit,
 };
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Delete, Expr as SqlExpr, FromTable, Ident, Merge, MergeAction,
+    Assignment, AssignmentTarget, Delete, Expr as SqlExpr, FromTable, Ident, Insert, Merge, MergeAction,
     MergeInsertKind, ObjectName, Parens, Query, SelectItem, SetExpr, Statement as SqlStatement, TableAlias,
-    TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value, With,
+    TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value, VisitMut, VisitorMut, With,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -33,19 +36,40 @@ use crate::provider::IcebergTable;
 
 /// The column of a SELECT that stands for a DELETE; its value is the table's name.
 const DELETE_MARK: &str = "\u{1}delete";
+/// The same for an INSERT.
+const INSERT_MARK: &str = "\u{1}insert";
 /// The same for an UPDATE.
 const UPDATE_MARK: &str = "\u{1}update";
 /// What the names of columns begin with that an UPDATE sets to their defaults.
 const DEFAULT_MARK: &str = "\u{1}default ";
 
+/// What stands in the place of a statement.
+pub(super) enum Reworded {
+    /// It is as it was.
+    No,
+    /// A SELECT of the rows that a DELETE or UPDATE changes.
+    Rows,
+    /// The query of an INSERT.
+    Insert(Insertion),
+}
+
+/// An INSERT without its query.
+pub(super) struct Insertion {
+    table: TableReference,
+    provider: Arc<dyn TableProvider>,
+    /// The columns that it names; all if it names none.
+    columns: Vec<String>,
+    operation: InsertOp,
+}
+
 /// Makes DELETE and UPDATE of Iceberg tables SELECTs, and spells out what MERGE leaves out. Whether
 /// there is a SELECT now for [`restore`].
-pub(super) async fn reword(state: &SessionState, statement: &mut Statement) -> Result<bool> {
+pub(super) async fn reword(state: &SessionState, statement: &mut Statement) -> Result<Reworded> {
     let mut statement = statement;
     while let Statement::Explain(explain) = statement {
         statement = &mut explain.statement;
     }
-    let Statement::Statement(statement) = statement else { return Ok(false) };
+    let Statement::Statement(statement) = statement else { return Ok(Reworded::No) };
     let mut statement = statement.as_mut();
     while let SqlStatement::Prepare { statement: prepared, .. } = statement {
         statement = prepared.as_mut();
@@ -64,20 +88,19 @@ pub(super) async fn reword(state: &SessionState, statement: &mut Statement) -> R
         SqlStatement::Delete(delete) => {
             if let Some(select) = words.delete(delete, &with).await? {
                 *statement = select;
-                return Ok(true);
+                return Ok(Reworded::Rows);
             }
         }
         SqlStatement::Update(update) => {
             if let Some(select) = words.update(update, &with).await? {
                 *statement = select;
-                return Ok(true);
+                return Ok(Reworded::Rows);
             }
         }
         SqlStatement::Insert(insert) => {
-            if let (TableObject::TableName(name), Some(source)) = (&insert.table, &mut insert.source)
-                && iceberg(&words.find(name).await?.1).is_some()
-            {
-                name_columns(&mut source.body);
+            if let Some((select, insertion)) = words.insert(insert).await? {
+                *statement = select;
+                return Ok(Reworded::Insert(insertion));
             }
         }
         SqlStatement::Merge(merge) => {
@@ -86,7 +109,7 @@ pub(super) async fn reword(state: &SessionState, statement: &mut Statement) -> R
         _ => {}
     }
     match with {
-        None => Ok(false),
+        None => Ok(Reworded::No),
         Some(_) => Err(Error::unsupported("WITH before this statement; use a subquery").into()),
     }
 }
@@ -145,6 +168,45 @@ impl Words<'_> {
             None => name.0.iter().filter_map(|part| part.as_ident().cloned()).collect(),
         };
         Ok(Some(Named { reference, columns, called }))
+    }
+
+    /// DataFusion takes VALUES anywhere in an INSERT for rows of the table, and makes them of its types: one
+    /// with VALUES in its query is planned without the table.
+    async fn insert(&self, insert: &mut Insert) -> Result<Option<(SqlStatement, Insertion)>> {
+        let (TableObject::TableName(name), Some(source)) = (&insert.table, &mut insert.source) else {
+            return Ok(None);
+        };
+        let (table, provider) = self.find(name).await?;
+        let Some(provider) = provider.filter(|provider| provider.is::<IcebergTable>()) else {
+            return Ok(None);
+        };
+        name_columns(&mut source.body);
+        let plain = insert.partitioned.is_none()
+            && insert.after_columns.is_empty()
+            && insert.on.is_none()
+            && insert.returning.is_none()
+            && insert.or.is_none()
+            && insert.assignments.is_empty()
+            && insert.table_alias.is_none()
+            && !insert.ignore
+            && !insert.replace_into;
+        if !plain || !has_values_inside(source) {
+            return Ok(None);
+        }
+        let columns = insert.columns.iter().filter_map(|name| name.0.last()?.as_ident());
+        let columns = columns.map(|column| self.normalizer.normalize(column.clone())).collect();
+        let operation = if insert.overwrite { InsertOp::Overwrite } else { InsertOp::Append };
+        let all = TableAlias {
+            explicit: true,
+            name: Ident::with_quote('"', INSERT_MARK),
+            columns: Vec::new(),
+            at: None,
+        };
+        let rows =
+            TableFactor::Derived { lateral: false, subquery: source.clone(), alias: Some(all), sample: None };
+        let items = vec![marked(INSERT_MARK, &table), SelectItem::Wildcard(Default::default())];
+        let select = select(items, vec![TableWithJoins { relation: rows, joins: Vec::new() }], None, &None)?;
+        Ok(Some((select, Insertion { table, provider, columns, operation })))
     }
 
     async fn delete(&self, delete: &Delete, with: &Option<With>) -> Result<Option<SqlStatement>> {
@@ -302,6 +364,33 @@ fn spell_out(action: &mut MergeAction, table: &Named) {
     }
 }
 
+/// Whether a query that is not VALUES itself has some in it.
+fn has_values_inside(query: &mut Query) -> bool {
+    struct Found(bool);
+    impl VisitorMut for Found {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            self.0 |= has_values(&query.body);
+            ControlFlow::Continue(())
+        }
+    }
+    fn has_values(body: &SetExpr) -> bool {
+        match body {
+            SetExpr::Values(_) => true,
+            SetExpr::SetOperation { left, right, .. } => has_values(left) || has_values(right),
+            _ => false,
+        }
+    }
+    if matches!(query.body.as_ref(), SetExpr::Values(_)) {
+        return false;
+    }
+    let mut found = Found(false);
+    // It never breaks off.
+    let _ = query.visit(&mut found);
+    found.0
+}
+
 /// Names the columns of an INSERT's query that are there twice: DataFusion wants them to differ, although
 /// they go by their places.
 fn name_columns(body: &mut SetExpr) {
@@ -387,10 +476,15 @@ fn wrap(factor: &mut TableFactor, with: With) -> Result<()> {
 }
 
 /// Makes the marked SELECT of a plan the statement that it stands for.
-pub(super) fn restore(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn restore(plan: LogicalPlan, reworded: &Reworded) -> Result<LogicalPlan> {
+    let insertion = match reworded {
+        Reworded::No => return Ok(plan),
+        Reworded::Rows => None,
+        Reworded::Insert(insertion) => Some(insertion),
+    };
     let mut statements = 0;
     let restored = plan.transform_up(|plan| match &plan {
-        LogicalPlan::Projection(projection) => Ok(match statement(projection)? {
+        LogicalPlan::Projection(projection) => Ok(match statement(projection, insertion)? {
             Some(statement) => {
                 statements += 1;
                 Transformed::yes(LogicalPlan::Dml(statement))
@@ -405,9 +499,10 @@ pub(super) fn restore(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
-fn statement(projection: &Projection) -> Result<Option<DmlStatement>> {
+fn statement(projection: &Projection, insertion: Option<&Insertion>) -> Result<Option<DmlStatement>> {
     let Some(Expr::Alias(mark)) = projection.expr.first() else { return Ok(None) };
     let operation = match mark.name.as_str() {
+        INSERT_MARK => return insertion.map(|insertion| insertion.statement(projection)).transpose(),
         DELETE_MARK => WriteOp::Delete,
         UPDATE_MARK => WriteOp::Update,
         _ => return Ok(None),
@@ -419,6 +514,44 @@ fn statement(projection: &Projection) -> Result<Option<DmlStatement>> {
         _ => Arc::new(new_versions(projection, &source)?),
     };
     Ok(Some(DmlStatement::new(table_name, source, operation, input)))
+}
+
+impl Insertion {
+    /// As DataFusion's planner makes it: the rows in the table's columns and types.
+    fn statement(&self, rows: &Projection) -> Result<DmlStatement> {
+        let schema = self.provider.schema();
+        let given = rows.expr.get(1..).unwrap_or_default();
+        let names = || schema.fields().iter().map(|field| field.name().clone());
+        let columns: Vec<String> =
+            if self.columns.is_empty() { names().collect() } else { self.columns.clone() };
+        if given.len() != columns.len() {
+            let message = format!("INSERT of {} columns into {}", given.len(), columns.len());
+            return Err(Error::invalid(message).context(format!("table {}", self.table)).into());
+        }
+        for (i, name) in columns.iter().enumerate() {
+            if schema.index_of(name).is_err() || columns.iter().take(i).any(|other| other == name) {
+                let all = names().collect::<Vec<_>>().join(", ");
+                let message =
+                    format!("INSERT names column `{name}` twice, or there is none; there are {all}");
+                return Err(Error::invalid(message).context(format!("table {}", self.table)).into());
+            }
+        }
+        let mut values = Vec::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            let place = columns.iter().position(|name| name == field.name());
+            let value = match place.and_then(|place| given.get(place)) {
+                Some(value) => value.clone().unalias(),
+                None => {
+                    let default = self.provider.get_column_default(field.name()).cloned();
+                    default.unwrap_or_else(|| lit(ScalarValue::Null))
+                }
+            };
+            values.push(value.cast_to(field.data_type(), rows.input.schema())?.alias(field.name()));
+        }
+        let input = LogicalPlanBuilder::from(Arc::clone(&rows.input)).project(values)?.build()?;
+        let target = provider_as_source(Arc::clone(&self.provider));
+        Ok(DmlStatement::new(self.table.clone(), target, WriteOp::Insert(self.operation), Arc::new(input)))
+    }
 }
 
 /// The table of that name in a query.

@@ -189,14 +189,14 @@ pub(super) async fn plan_tokens(mut state: SessionState, tokens: Vec<TokenWithSp
     };
     let mut statement = parsed.statement;
     metadata_tables::resolve(&mut state, &mut statement, parsed.versioned).await?;
-    let is_marked = dml::reword(&state, &mut statement).await?;
+    let reworded = dml::reword(&state, &mut statement).await?;
     let shows_columns = mark_metadata_columns(&state, &mut statement).await?;
     if parsed.versioned || shows_columns {
         // In a session that was not registered, DataFusion would read current data.
         state.register_relation_planner(planner())?;
     }
     let plan = align_times(state.statement_to_plan(statement).await?)?;
-    let plan = if is_marked { dml::restore(plan)? } else { plan };
+    let plan = dml::restore(plan, &reworded)?;
     row_level::rewrite(plan, state.config_options())
 }
 

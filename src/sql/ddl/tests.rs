@@ -277,6 +277,28 @@ async fn tables_are_created_with_rows_or_not_at_all() {
         ["2"]
     );
     assert_eq!(run(&context, "SELECT * FROM ice.n.pair ORDER BY a").await, ["4 4 1", "5 5 5"]);
+    // VALUES in a query are what they are.
+    run(&context, "CREATE TABLE ice.n.sums (a int, b double) TBLPROPERTIES ('format-version' = '3')").await;
+    run(
+        &context,
+        "INSERT INTO ice.n.sums SELECT 1, x + y FROM (VALUES (1.5, 2.5), (NULL, 1)) AS v(x, y) WHERE y > 1",
+    )
+    .await;
+    run(&context, "INSERT INTO ice.n.sums (b) WITH v AS (VALUES (0.25)) SELECT column1 FROM v").await;
+    run(&context, "INSERT INTO ice.n.sums (b, a) SELECT 9, 8 UNION ALL VALUES (0.5, 4)").await;
+    run(&context, "EXPLAIN INSERT INTO ice.n.sums SELECT * FROM (VALUES (1, 2)) AS v(x, y)").await;
+    let sums = run(&context, "SELECT a, b FROM ice.n.sums ORDER BY b").await;
+    assert_eq!(sums, [" 0.25", "4 0.5", "1 4.0", "8 9.0"]);
+    for (sql, wanted) in [
+        ("INSERT INTO ice.n.sums SELECT x FROM (VALUES (1)) AS v(x)", "INSERT of 1 columns into 2"),
+        ("INSERT INTO ice.n.sums (a, a) SELECT x, x FROM (VALUES (1)) AS v(x)", "`a` twice"),
+        ("INSERT INTO ice.n.sums (z) SELECT x FROM (VALUES (1)) AS v(x)", "there are a, b"),
+    ] {
+        let error = fails(&context, sql).await;
+        assert!(error.contains(wanted), "{sql}: {error}");
+    }
+    run(&context, "INSERT OVERWRITE ice.n.sums SELECT x, y FROM (VALUES (1, 1.5)) AS v(x, y)").await;
+    assert_eq!(run(&context, "SELECT a, b FROM ice.n.sums").await, ["1 1.5"]);
     run(&context, "CREATE TABLE ice.n.st (id int, s struct<a: int, b: int>)").await;
     run(&context, "INSERT INTO ice.n.st VALUES (1, {a: 1, b: 2})").await;
     for sql in [
