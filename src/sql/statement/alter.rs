@@ -48,7 +48,7 @@ pub(in crate::sql) enum Alteration {
     /// `None`: no default any more.
     SetDefault {
         name: String,
-        default: Option<SqlExpr>,
+        default: Option<Box<SqlExpr>>,
     },
     Move {
         name: String,
@@ -265,7 +265,7 @@ fn alter_column(c: &mut Cursor<'_>) -> Result<Vec<Alteration>> {
             "type" | "set data type" => A::SetType { name, new_type: parse_type(c)? },
             "set not null" => A::SetRequired { name, required: true },
             "drop not null" => A::SetRequired { name, required: false },
-            "set default" => A::SetDefault { name, default: Some(c.default_value()?) },
+            "set default" => A::SetDefault { name, default: Some(Box::new(c.default_value()?)) },
             "drop default" => A::SetDefault { name, default: None },
             "comment" => A::SetDoc { name, doc: Some(c.text()?) },
             "first" => A::Move { name, at: At::First },

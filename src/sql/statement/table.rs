@@ -84,7 +84,7 @@ pub(super) fn create(
                     if is_key {
                         table.key.extend(column.name.clone());
                     }
-                    table.columns.push(column);
+                    table.columns.push(*column);
                 }
                 Part::Key(names) => table.key.extend(names),
             }
@@ -152,7 +152,7 @@ fn twice(what: &str) -> DataFusionError {
 }
 
 enum Part {
-    Column(Column, bool),
+    Column(Box<Column>, bool),
     Key(Vec<String>),
 }
 
@@ -164,7 +164,7 @@ fn part(c: &mut Cursor<'_>) -> Result<Part> {
     }
     let name = vec![c.ident()?];
     let (column, is_key) = described(c, name)?;
-    Ok(Part::Column(column, is_key))
+    Ok(Part::Column(Box::new(column), is_key))
 }
 
 /// The type of a column and what follows it.
