@@ -4,44 +4,27 @@
 //! A DELETE or UPDATE becomes the SELECT of its rows, with a mark; once that is planned, it becomes the
 //! statement again. That way all that a SELECT may have is planned as in one.
 
-use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{ScalarValue, TableReference};
-use datafusion::datasource::provider_as_source;
+use datafusion::common::TableReference;
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{
-    DmlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, TableSource, WriteOp, lit,
-};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Delete, Expr as SqlExpr, FromTable, Ident, Insert, Merge, MergeAction,
-    MergeInsertKind, ObjectName, Parens, Query, SelectItem, SetExpr, Statement as SqlStatement, TableAlias,
-    TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value, VisitMut, VisitorMut, With,
+    Assignment, AssignmentTarget, Delete, Expr as SqlExpr, FromTable, Ident, Merge, MergeAction,
+    MergeInsertKind, ObjectName, Parens, SetExpr, Statement as SqlStatement, TableFactor, Update,
+    UpdateTableFromKind, With,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 
+use super::insert::Insertion;
 use super::merge;
 use super::merge_stars::ALL_COLUMNS;
-use super::row_level::assigned;
+use super::selects::{DEFAULT_MARK, DELETE_MARK, UPDATE_MARK, aliased, marked, select, text, wrap};
 use crate::error::Error;
 use crate::provider::IcebergTable;
-
-/// The column of a SELECT that stands for a DELETE; its value is the table's name.
-const DELETE_MARK: &str = "\u{1}delete";
-/// The same for an INSERT.
-const INSERT_MARK: &str = "\u{1}insert";
-/// The same for an UPDATE.
-const UPDATE_MARK: &str = "\u{1}update";
-/// What the names of columns begin with that an UPDATE sets to their defaults.
-const DEFAULT_MARK: &str = "\u{1}default ";
 
 /// What stands in the place of a statement.
 pub(super) enum Reworded {
@@ -53,17 +36,8 @@ pub(super) enum Reworded {
     Insert(Insertion),
 }
 
-/// An INSERT without its query.
-pub(super) struct Insertion {
-    table: TableReference,
-    provider: Arc<dyn TableProvider>,
-    /// The columns that it names; all if it names none.
-    columns: Vec<String>,
-    operation: InsertOp,
-}
-
 /// Makes DELETE and UPDATE of Iceberg tables SELECTs, and spells out what MERGE leaves out. Whether
-/// there is a SELECT now for [`restore`].
+/// there is a SELECT now for [`super::restore`].
 pub(super) async fn reword(state: &SessionState, statement: &mut Statement) -> Result<Reworded> {
     let mut statement = statement;
     while let Statement::Explain(explain) = statement {
@@ -118,9 +92,10 @@ fn normalizer(state: &SessionState) -> IdentNormalizer {
     IdentNormalizer::new(state.config_options().sql_parser.enable_ident_normalization)
 }
 
-struct Words<'a> {
+/// Knows the tables of a session.
+pub(super) struct Words<'a> {
     state: &'a SessionState,
-    normalizer: IdentNormalizer,
+    pub(super) normalizer: IdentNormalizer,
 }
 
 /// An Iceberg table in a statement.
@@ -137,7 +112,10 @@ fn iceberg(provider: &Option<Arc<dyn TableProvider>>) -> Option<&IcebergTable> {
 
 impl Words<'_> {
     /// What does not exist is planning's to complain about.
-    async fn find(&self, name: &ObjectName) -> Result<(TableReference, Option<Arc<dyn TableProvider>>)> {
+    pub(super) async fn find(
+        &self,
+        name: &ObjectName,
+    ) -> Result<(TableReference, Option<Arc<dyn TableProvider>>)> {
         let normalize = self.state.config_options().sql_parser.enable_ident_normalization;
         let reference = object_name_to_table_reference(name.clone(), normalize)?;
         let table = match self.state.schema_for_ref(reference.clone()) {
@@ -168,45 +146,6 @@ impl Words<'_> {
             None => name.0.iter().filter_map(|part| part.as_ident().cloned()).collect(),
         };
         Ok(Some(Named { reference, columns, called }))
-    }
-
-    /// DataFusion takes VALUES anywhere in an INSERT for rows of the table, and makes them of its types: one
-    /// with VALUES in its query is planned without the table.
-    async fn insert(&self, insert: &mut Insert) -> Result<Option<(SqlStatement, Insertion)>> {
-        let (TableObject::TableName(name), Some(source)) = (&insert.table, &mut insert.source) else {
-            return Ok(None);
-        };
-        let (table, provider) = self.find(name).await?;
-        let Some(provider) = provider.filter(|provider| provider.is::<IcebergTable>()) else {
-            return Ok(None);
-        };
-        name_columns(&mut source.body);
-        let plain = insert.partitioned.is_none()
-            && insert.after_columns.is_empty()
-            && insert.on.is_none()
-            && insert.returning.is_none()
-            && insert.or.is_none()
-            && insert.assignments.is_empty()
-            && insert.table_alias.is_none()
-            && !insert.ignore
-            && !insert.replace_into;
-        if !plain || !has_values_inside(source) {
-            return Ok(None);
-        }
-        let columns = insert.columns.iter().filter_map(|name| name.0.last()?.as_ident());
-        let columns = columns.map(|column| self.normalizer.normalize(column.clone())).collect();
-        let operation = if insert.overwrite { InsertOp::Overwrite } else { InsertOp::Append };
-        let all = TableAlias {
-            explicit: true,
-            name: Ident::with_quote('"', INSERT_MARK),
-            columns: Vec::new(),
-            at: None,
-        };
-        let rows =
-            TableFactor::Derived { lateral: false, subquery: source.clone(), alias: Some(all), sample: None };
-        let items = vec![marked(INSERT_MARK, &table), SelectItem::Wildcard(Default::default())];
-        let select = select(items, vec![TableWithJoins { relation: rows, joins: Vec::new() }], None, &None)?;
-        Ok(Some((select, Insertion { table, provider, columns, operation })))
     }
 
     async fn delete(&self, delete: &Delete, with: &Option<With>) -> Result<Option<SqlStatement>> {
@@ -364,231 +303,6 @@ fn spell_out(action: &mut MergeAction, table: &Named) {
     }
 }
 
-/// Whether a query that is not VALUES itself has some in it.
-fn has_values_inside(query: &mut Query) -> bool {
-    struct Found(bool);
-    impl VisitorMut for Found {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-            self.0 |= has_values(&query.body);
-            ControlFlow::Continue(())
-        }
-    }
-    fn has_values(body: &SetExpr) -> bool {
-        match body {
-            SetExpr::Values(_) => true,
-            SetExpr::SetOperation { left, right, .. } => has_values(left) || has_values(right),
-            _ => false,
-        }
-    }
-    if matches!(query.body.as_ref(), SetExpr::Values(_)) {
-        return false;
-    }
-    let mut found = Found(false);
-    // It never breaks off.
-    let _ = query.visit(&mut found);
-    found.0
-}
-
-/// Names the columns of an INSERT's query that are there twice: DataFusion wants them to differ, although
-/// they go by their places.
-fn name_columns(body: &mut SetExpr) {
-    match body {
-        SetExpr::Select(select) => {
-            let mut seen = HashSet::new();
-            for (i, item) in select.projection.iter_mut().enumerate() {
-                if let SelectItem::UnnamedExpr(expr) = item
-                    && !seen.insert(expr.to_string())
-                {
-                    *item = aliased(expr.clone(), Ident::with_quote('"', format!("\u{1}{i}")));
-                }
-            }
-        }
-        SetExpr::SetOperation { left, right, .. } => {
-            name_columns(left);
-            name_columns(right);
-        }
-        SetExpr::Query(query) => name_columns(&mut query.body),
-        _ => {}
-    }
-}
-
 fn is_default(word: &Ident) -> bool {
     word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default")
-}
-
-fn text(text: impl Into<String>) -> SqlExpr {
-    SqlExpr::value(Value::SingleQuotedString(text.into()))
-}
-
-fn aliased(expr: SqlExpr, alias: Ident) -> SelectItem {
-    SelectItem::ExprWithAlias { expr, alias }
-}
-
-fn marked(mark: &str, table: &TableReference) -> SelectItem {
-    aliased(text(table.to_quoted_string()), Ident::with_quote('"', mark))
-}
-
-/// A SELECT without its parts.
-fn template() -> Result<Query> {
-    let parsed = Parser::parse_sql(&GenericDialect {}, "SELECT 1");
-    match parsed.ok().and_then(|mut statements| statements.pop()) {
-        Some(SqlStatement::Query(query)) => Ok(*query),
-        _ => Err(Error::invalid("SELECT is no query").into()),
-    }
-}
-
-fn select(
-    items: Vec<SelectItem>,
-    from: Vec<TableWithJoins>,
-    selection: Option<SqlExpr>,
-    with: &Option<With>,
-) -> Result<SqlStatement> {
-    let mut query = template()?;
-    query.with = with.clone();
-    if let SetExpr::Select(select) = query.body.as_mut() {
-        select.projection = items;
-        select.from = from;
-        select.selection = selection;
-    }
-    Ok(SqlStatement::Query(Box::new(query)))
-}
-
-/// Lets a table in FROM see common table expressions.
-fn wrap(factor: &mut TableFactor, with: With) -> Result<()> {
-    let alias = match factor {
-        TableFactor::Table { name, alias, .. } => alias.take().or_else(|| {
-            let name = name.0.last().and_then(|part| part.as_ident().cloned())?;
-            Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None })
-        }),
-        TableFactor::Derived { alias, .. } => alias.clone(),
-        _ => None,
-    };
-    let mut query = template()?;
-    query.with = Some(with);
-    if let SetExpr::Select(select) = query.body.as_mut() {
-        select.projection = vec![SelectItem::Wildcard(Default::default())];
-        select.from = vec![TableWithJoins { relation: factor.clone(), joins: Vec::new() }];
-    }
-    *factor = TableFactor::Derived { lateral: false, subquery: Box::new(query), alias, sample: None };
-    Ok(())
-}
-
-/// Makes the marked SELECT of a plan the statement that it stands for.
-pub(super) fn restore(plan: LogicalPlan, reworded: &Reworded) -> Result<LogicalPlan> {
-    let insertion = match reworded {
-        Reworded::No => return Ok(plan),
-        Reworded::Rows => None,
-        Reworded::Insert(insertion) => Some(insertion),
-    };
-    let mut statements = 0;
-    let restored = plan.transform_up(|plan| match &plan {
-        LogicalPlan::Projection(projection) => Ok(match statement(projection, insertion)? {
-            Some(statement) => {
-                statements += 1;
-                Transformed::yes(LogicalPlan::Dml(statement))
-            }
-            None => Transformed::no(plan),
-        }),
-        _ => Ok(Transformed::no(plan)),
-    })?;
-    match statements {
-        1 => Ok(restored.data),
-        _ => Err(Error::invalid("the statement was lost when it was planned").into()),
-    }
-}
-
-fn statement(projection: &Projection, insertion: Option<&Insertion>) -> Result<Option<DmlStatement>> {
-    let Some(Expr::Alias(mark)) = projection.expr.first() else { return Ok(None) };
-    let operation = match mark.name.as_str() {
-        INSERT_MARK => return insertion.map(|insertion| insertion.statement(projection)).transpose(),
-        DELETE_MARK => WriteOp::Delete,
-        UPDATE_MARK => WriteOp::Update,
-        _ => return Ok(None),
-    };
-    let Expr::Literal(ScalarValue::Utf8(Some(name)), _) = mark.expr.as_ref() else { return Ok(None) };
-    let (table_name, source) = target(&projection.input, name)?;
-    let input = match operation {
-        WriteOp::Delete => Arc::clone(&projection.input),
-        _ => Arc::new(new_versions(projection, &source)?),
-    };
-    Ok(Some(DmlStatement::new(table_name, source, operation, input)))
-}
-
-impl Insertion {
-    /// As DataFusion's planner makes it: the rows in the table's columns and types.
-    fn statement(&self, rows: &Projection) -> Result<DmlStatement> {
-        let schema = self.provider.schema();
-        let given = rows.expr.get(1..).unwrap_or_default();
-        let names = || schema.fields().iter().map(|field| field.name().clone());
-        let columns: Vec<String> =
-            if self.columns.is_empty() { names().collect() } else { self.columns.clone() };
-        if given.len() != columns.len() {
-            let message = format!("INSERT of {} columns into {}", given.len(), columns.len());
-            return Err(Error::invalid(message).context(format!("table {}", self.table)).into());
-        }
-        for (i, name) in columns.iter().enumerate() {
-            if schema.index_of(name).is_err() || columns.iter().take(i).any(|other| other == name) {
-                let all = names().collect::<Vec<_>>().join(", ");
-                let message =
-                    format!("INSERT names column `{name}` twice, or there is none; there are {all}");
-                return Err(Error::invalid(message).context(format!("table {}", self.table)).into());
-            }
-        }
-        let mut values = Vec::with_capacity(schema.fields().len());
-        for field in schema.fields() {
-            let place = columns.iter().position(|name| name == field.name());
-            let value = match place.and_then(|place| given.get(place)) {
-                Some(value) => value.clone().unalias(),
-                None => {
-                    let default = self.provider.get_column_default(field.name()).cloned();
-                    default.unwrap_or_else(|| lit(ScalarValue::Null))
-                }
-            };
-            values.push(value.cast_to(field.data_type(), rows.input.schema())?.alias(field.name()));
-        }
-        let input = LogicalPlanBuilder::from(Arc::clone(&rows.input)).project(values)?.build()?;
-        let target = provider_as_source(Arc::clone(&self.provider));
-        Ok(DmlStatement::new(self.table.clone(), target, WriteOp::Insert(self.operation), Arc::new(input)))
-    }
-}
-
-/// The table of that name in a query.
-fn target(plan: &LogicalPlan, name: &str) -> Result<(TableReference, Arc<dyn TableSource>)> {
-    let mut found = None;
-    plan.apply(|plan| {
-        if let LogicalPlan::TableScan(scan) = plan
-            && scan.table_name.to_quoted_string() == name
-        {
-            found = Some((scan.table_name.clone(), Arc::clone(&scan.source)));
-            return Ok(TreeNodeRecursion::Stop);
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    found.ok_or_else(|| Error::invalid(format!("the statement does not read {name}")).into())
-}
-
-/// The rows of an UPDATE as DataFusion's planner has them: in the table's types.
-fn new_versions(projection: &Projection, source: &Arc<dyn TableSource>) -> Result<LogicalPlan> {
-    let schema = source.schema();
-    let mut columns = Vec::with_capacity(projection.expr.len());
-    for expr in projection.expr.iter().skip(1) {
-        let (name, value) = match expr {
-            Expr::Alias(alias) => (alias.name.as_str(), alias.expr.as_ref()),
-            // The planner leaves out an alias that says nothing.
-            Expr::Column(column) => (column.name.as_str(), expr),
-            _ => return Err(Error::invalid("a column of an UPDATE has no name").into()),
-        };
-        let (name, value) = match (name, value) {
-            (mark, Expr::Literal(ScalarValue::Utf8(Some(name)), _)) if mark.starts_with(DEFAULT_MARK) => {
-                let default = source.get_column_default(name).cloned();
-                (name.as_str(), default.unwrap_or_else(|| lit(ScalarValue::Null)))
-            }
-            (name, value) => (name, value.clone()),
-        };
-        let data_type = schema.field_with_name(name)?.data_type();
-        columns.push(assigned(value, name, data_type, projection.input.schema())?.alias(name));
-    }
-    LogicalPlanBuilder::from(Arc::clone(&projection.input)).project(columns)?.build()
 }

@@ -11,7 +11,9 @@ use datafusion::logical_expr::expr_fn::{col, in_list, when};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder, lit};
 
-use super::row_level::{Target, assigned, has_subquery, no_file, no_position};
+use super::assigned::assigned;
+use super::row_level::{Target, no_file, no_position};
+use super::subqueries::has_subquery;
 use crate::error::Error;
 use crate::exec::{FILE, POS, ROW_ID};
 use crate::expr::Predicate;

@@ -15,21 +15,27 @@
 //!   strings. NULL where there is no such part or the cast fails.
 //! * `is_variant_null(v)`: whether it is the variant null, which is not SQL's NULL.
 
+mod assigned;
 mod ddl;
 mod distinct_from;
 mod dml;
+mod insert;
 mod merge;
 mod merge_stars;
 mod metadata_columns;
 mod metadata_tables;
 mod parse;
+mod prepared;
+mod restore;
 mod rewrite;
 mod row_level;
 #[cfg(test)]
 mod row_level_tests;
+mod selects;
 mod session;
 mod split;
 mod statement;
+mod subqueries;
 mod time_travel;
 mod times;
 mod variant;

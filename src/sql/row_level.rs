@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ScalarValue, TableReference};
 use datafusion::config::ConfigOptions;
@@ -13,14 +12,14 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    BinaryExpr, DmlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Statement,
-    TableScan, TableSource, WriteOp, lit,
+    DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement, TableScan, TableSource, WriteOp, lit,
 };
-use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 
 use super::merge;
+use super::prepared::prepared;
+use super::subqueries::{check_subqueries, has_subquery};
 use crate::arrow::to_predicate;
 use crate::error::Error;
 use crate::exec::{FILE, LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID};
@@ -43,31 +42,6 @@ impl AnalyzerRule for RowLevelStatements {
 
     fn name(&self) -> &'static str {
         "iceberg_row_level_statements"
-    }
-}
-
-/// Refuses statements that come to the optimizer as they were written, which only prepared ones do: it
-/// would change them by what it does not know of MERGE, and their tables would be old when they run.
-#[derive(Debug)]
-pub(super) struct RefusePrepared;
-
-impl OptimizerRule for RefusePrepared {
-    fn name(&self) -> &'static str {
-        "iceberg_refuse_prepared_statements"
-    }
-
-    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if let LogicalPlan::Dml(statement) = &plan
-            && let Some(table) = iceberg_table(&statement.target)
-            && !matches!(statement.op, WriteOp::Insert(_) | WriteOp::Ctas)
-        {
-            return Err(prepared().context(format!("table {}", table.table().name())).into());
-        }
-        Ok(Transformed::no(plan))
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
     }
 }
 
@@ -109,7 +83,7 @@ fn within(e: DataFusionError, place: impl FnOnce(Error) -> Error) -> DataFusionE
     }
 }
 
-fn iceberg_table(source: &Arc<dyn TableSource>) -> Option<&IcebergTable> {
+pub(super) fn iceberg_table(source: &Arc<dyn TableSource>) -> Option<&IcebergTable> {
     let source = source.downcast_ref::<DefaultTableSource>()?;
     source.table_provider.downcast_ref::<IcebergTable>()
 }
@@ -410,75 +384,6 @@ fn conditions(rows: &LogicalPlan) -> Vec<&Expr> {
     }
 }
 
-/// Below anything but AND, DataFusion takes NOT IN of a subquery for NOT EXISTS: what is null would be
-/// deleted.
-fn check_subqueries(plan: &LogicalPlan) -> Result<()> {
-    plan.apply_with_subqueries(|plan| {
-        if let LogicalPlan::Filter(filter) = plan {
-            for condition in split_conjunction(&filter.predicate) {
-                let is_whole = match condition {
-                    Expr::Not(inner) => matches!(inner.as_ref(), Expr::InSubquery(_)),
-                    condition => matches!(condition, Expr::InSubquery(_)),
-                };
-                if !is_whole && has_negated_in(condition, false)? {
-                    let message = "NOT IN (subquery) below OR, NOT or CASE, where DataFusion takes null for false; \
-                                   write NOT EXISTS (SELECT …)";
-                    return Err(Error::unsupported(message).into());
-                }
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(())
-}
-
-/// Whether it has an IN of a subquery for which it matters if it is false or null.
-fn has_negated_in(expr: &Expr, within: bool) -> Result<bool> {
-    if let Expr::InSubquery(subquery) = expr {
-        return Ok(within || subquery.negated);
-    }
-    let within =
-        within || !matches!(expr, Expr::BinaryExpr(BinaryExpr { op: Operator::And | Operator::Or, .. }));
-    let mut found = false;
-    expr.apply_children(|child| {
-        found = has_negated_in(child, within)?;
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(found)
-}
-
-/// A value for a column, in its type. Fields of structs are found by their names: DataFusion would leave
-/// out those that the column does not have.
-pub(super) fn assigned(value: Expr, column: &str, data_type: &DataType, schema: &DFSchema) -> Result<Expr> {
-    let given = value.get_type(schema)?;
-    if let Some(wrong) = other_fields(&given, data_type) {
-        let message = format!("the value of column `{column}` is a struct with other fields: {wrong}");
-        return Err(Error::invalid(message).into());
-    }
-    value.cast_to(data_type, schema)
-}
-
-/// The fields that only one of two structs has.
-fn other_fields(given: &DataType, wanted: &DataType) -> Option<String> {
-    match (given, wanted) {
-        (DataType::Struct(given), DataType::Struct(wanted)) => {
-            let extra = given.iter().find(|field| wanted.find(field.name()).is_none());
-            let missing = wanted.iter().find(|field| given.find(field.name()).is_none());
-            if let Some(field) = extra.or(missing) {
-                return Some(format!("`{}` is in one of them only", field.name()));
-            }
-            wanted.iter().find_map(|wanted| {
-                let (_, given) = given.find(wanted.name())?;
-                other_fields(given.data_type(), wanted.data_type())
-            })
-        }
-        (DataType::List(given), DataType::List(wanted)) => {
-            other_fields(given.data_type(), wanted.data_type())
-        }
-        _ => None,
-    }
-}
-
 /// The column of that name, whatever it belongs to.
 fn the_only(schema: &DFSchema, name: &str) -> Result<Column> {
     let mut found = schema.columns_with_unqualified_name(name).into_iter();
@@ -490,23 +395,6 @@ fn the_only(schema: &DFSchema, name: &str) -> Result<Column> {
         )
         .into()),
     }
-}
-
-/// What DataFusion keeps of a prepared statement has the table as it was then.
-fn prepared() -> Error {
-    Error::unsupported(
-        "a prepared statement that changes rows: it would see the table as it was when it was prepared; run the \
-         statement itself",
-    )
-}
-
-pub(super) fn has_subquery(expr: &Expr) -> Result<bool> {
-    expr.exists(|expr| {
-        Ok(matches!(
-            expr,
-            Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_)
-        ))
-    })
 }
 
 pub(super) fn no_file() -> Expr {

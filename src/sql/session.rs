@@ -20,7 +20,9 @@ use super::dml;
 use super::metadata_columns::{self, Hidden};
 use super::metadata_tables;
 use super::parse::{parse_tokens, session_dialect, tokens};
-use super::row_level::{self, RefusePrepared, RowLevelStatements};
+use super::prepared::RefusePrepared;
+use super::restore::restore;
+use super::row_level::{self, RowLevelStatements};
 use super::split::split;
 use super::time_travel::{Made, Tables, TimeTravelPlanner};
 use super::times::{TimePlanner, align_times};
@@ -196,7 +198,7 @@ pub(super) async fn plan_tokens(mut state: SessionState, tokens: Vec<TokenWithSp
         state.register_relation_planner(planner())?;
     }
     let plan = align_times(state.statement_to_plan(statement).await?)?;
-    let plan = dml::restore(plan, &reworded)?;
+    let plan = restore(plan, &reworded)?;
     row_level::rewrite(plan, state.config_options())
 }
 

@@ -1,0 +1,40 @@
+//! Values that statements give to columns.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, ExprSchemable};
+
+use crate::error::Error;
+
+/// A value for a column, in its type. Fields of structs are found by their names: DataFusion would leave
+/// out those that the column does not have.
+pub(super) fn assigned(value: Expr, column: &str, data_type: &DataType, schema: &DFSchema) -> Result<Expr> {
+    let given = value.get_type(schema)?;
+    if let Some(wrong) = other_fields(&given, data_type) {
+        let message = format!("the value of column `{column}` is a struct with other fields: {wrong}");
+        return Err(Error::invalid(message).into());
+    }
+    value.cast_to(data_type, schema)
+}
+
+/// The fields that only one of two structs has.
+fn other_fields(given: &DataType, wanted: &DataType) -> Option<String> {
+    match (given, wanted) {
+        (DataType::Struct(given), DataType::Struct(wanted)) => {
+            let extra = given.iter().find(|field| wanted.find(field.name()).is_none());
+            let missing = wanted.iter().find(|field| given.find(field.name()).is_none());
+            if let Some(field) = extra.or(missing) {
+                return Some(format!("`{}` is in one of them only", field.name()));
+            }
+            wanted.iter().find_map(|wanted| {
+                let (_, given) = given.find(wanted.name())?;
+                other_fields(given.data_type(), wanted.data_type())
+            })
+        }
+        (DataType::List(given), DataType::List(wanted)) => {
+            other_fields(given.data_type(), wanted.data_type())
+        }
+        _ => None,
+    }
+}
