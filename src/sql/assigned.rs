@@ -3,7 +3,8 @@
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use crate::error::Error;
 
@@ -11,10 +12,7 @@ use crate::error::Error;
 /// out those that the column does not have.
 pub(super) fn assigned(value: Expr, column: &str, data_type: &DataType, schema: &DFSchema) -> Result<Expr> {
     let given = value.get_type(schema)?;
-    if let Some(wrong) = other_fields(&given, data_type) {
-        let message = format!("the value of column `{column}` is a struct with other fields: {wrong}");
-        return Err(Error::invalid(message).into());
-    }
+    assigned_fields(&given, column, data_type)?;
     value.cast_to(data_type, schema)
 }
 
@@ -36,5 +34,27 @@ fn other_fields(given: &DataType, wanted: &DataType) -> Option<String> {
             other_fields(given.data_type(), wanted.data_type())
         }
         _ => None,
+    }
+}
+
+/// The same for the rows of an INSERT, whose values the planner has cast.
+pub(super) fn check_structs(rows: &LogicalPlan) -> Result<()> {
+    let LogicalPlan::Projection(projection) = rows else { return Ok(()) };
+    for expr in &projection.expr {
+        let name = expr.schema_name().to_string();
+        if let Expr::Cast(Cast { expr, field }) = expr.clone().unalias() {
+            assigned_fields(&expr.get_type(projection.input.schema())?, &name, field.data_type())?;
+        }
+    }
+    Ok(())
+}
+
+fn assigned_fields(given: &DataType, column: &str, wanted: &DataType) -> Result<()> {
+    match other_fields(given, wanted) {
+        Some(wrong) => {
+            let message = format!("the value of column `{column}` is a struct with other fields: {wrong}");
+            Err(Error::invalid(message).into())
+        }
+        None => Ok(()),
     }
 }

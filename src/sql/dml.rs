@@ -1,4 +1,4 @@
-//! DELETE, UPDATE and MERGE of Iceberg tables in more words than DataFusion's planner knows: other
+//! DELETE, UPDATE, MERGE and INSERT of Iceberg tables in more words than DataFusion's planner knows: other
 //! names for the table, `USING` and `FROM`, common table expressions, metadata columns, MERGE's stars.
 //!
 //! A DELETE or UPDATE becomes the SELECT of its rows, with a mark; once that is planned, it becomes the
@@ -14,7 +14,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Delete, Expr as SqlExpr, FromTable, Ident, Merge, MergeAction,
+    Assignment, AssignmentTarget, Cte, Delete, Expr as SqlExpr, FromTable, Ident, Merge, MergeAction,
     MergeInsertKind, ObjectName, Parens, SetExpr, Statement as SqlStatement, TableFactor, Update,
     UpdateTableFromKind, With,
 };
@@ -36,8 +36,8 @@ pub(super) enum Reworded {
     Insert(Insertion),
 }
 
-/// Makes DELETE and UPDATE of Iceberg tables SELECTs, and spells out what MERGE leaves out. Whether
-/// there is a SELECT now for [`super::restore`].
+/// Makes DELETE, UPDATE and some INSERTs of Iceberg tables SELECTs, which [`super::restore`] makes
+/// statements again, and spells out what MERGE leaves out.
 pub(super) async fn reword(state: &SessionState, statement: &mut Statement) -> Result<Reworded> {
     let mut statement = statement;
     while let Statement::Explain(explain) = statement {
@@ -159,6 +159,7 @@ impl Words<'_> {
             && delete.limit.is_none()
             && only.joins.is_empty();
         let Some(table) = self.table(&only.relation).await?.filter(|_| plain) else { return Ok(None) };
+        self.check_not_hidden(&table, with)?;
         let mut from = vec![only.clone()];
         from.extend(delete.using.iter().flatten().cloned());
         let items = vec![marked(DELETE_MARK, &table.reference)];
@@ -173,6 +174,7 @@ impl Words<'_> {
             && update.order_by.is_empty()
             && update.limit.is_none();
         let Some(table) = self.table(&update.table.relation).await? else { return Ok(None) };
+        self.check_not_hidden(&table, with)?;
         if !update.table.joins.is_empty() {
             let message = "UPDATE of a join; write UPDATE table SET … FROM other WHERE …, or MERGE";
             return Err(Error::unsupported(message).into());
@@ -210,6 +212,22 @@ impl Words<'_> {
             from.extend(more.iter().cloned());
         }
         Ok(Some(select(items, from, update.selection.clone(), with)?))
+    }
+
+    /// A common table expression of the table's name would be what the statement's query reads.
+    fn check_not_hidden(&self, table: &Named, with: &Option<With>) -> Result<()> {
+        let ctes = with.iter().flat_map(|with| &with.cte_tables);
+        let hides = |cte: &Cte| {
+            table.reference.schema().is_none()
+                && self.normalizer.normalize(cte.alias.name.clone()) == table.reference.table()
+        };
+        match ctes.into_iter().any(hides) {
+            true => {
+                let message = "a common table expression of the table's name; call it otherwise";
+                Err(Error::unsupported(message).context(format!("table {}", table.reference)).into())
+            }
+            false => Ok(()),
+        }
     }
 
     /// The column that is assigned to.

@@ -48,6 +48,13 @@ impl Words<'_> {
             && insert.or.is_none()
             && insert.assignments.is_empty()
             && insert.table_alias.is_none()
+            && insert.output.is_none()
+            && insert.priority.is_none()
+            && insert.insert_alias.is_none()
+            && insert.settings.is_none()
+            && insert.format_clause.is_none()
+            && insert.optimizer_hints.is_empty()
+            && insert.columns.iter().all(|name| name.0.len() == 1)
             && !insert.ignore
             && !insert.replace_into;
         if !plain || !has_values_inside(source) {
@@ -70,14 +77,14 @@ impl Words<'_> {
     }
 }
 
-/// Whether a query that is not VALUES itself has some in it.
+/// Whether a query has VALUES in it, besides those that it may be itself.
 fn has_values_inside(query: &mut Query) -> bool {
-    struct Found(bool);
+    struct Found(usize);
     impl VisitorMut for Found {
         type Break = ();
 
         fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-            self.0 |= has_values(&query.body);
+            self.0 += usize::from(has_values(&query.body));
             ControlFlow::Continue(())
         }
     }
@@ -88,13 +95,11 @@ fn has_values_inside(query: &mut Query) -> bool {
             _ => false,
         }
     }
-    if matches!(query.body.as_ref(), SetExpr::Values(_)) {
-        return false;
-    }
-    let mut found = Found(false);
+    let own = usize::from(matches!(query.body.as_ref(), SetExpr::Values(_)));
+    let mut found = Found(0);
     // It never breaks off.
     let _ = query.visit(&mut found);
-    found.0
+    found.0 > own
 }
 
 /// Names the columns of an INSERT's query that are there twice: DataFusion wants them to differ, although

@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, Statement as SqlStatement, TableAlias, TableFactor, TableObject, VisitorMut,
 };
 
-use super::parse::visit;
+use super::parse::{Ctes, visit};
 use crate::error::Error;
 use crate::metadata_table::MetadataTableKind;
 use crate::provider::IcebergTable;
@@ -44,12 +44,25 @@ pub(super) async fn resolve(
         // Tables that are audited before they are published are read and changed at that branch.
         let mut tables = HashSet::new();
         each_table(statement, &mut |name, _| tables.extend(parts(name, &normalizer)));
+        let ctes = Ctes::of(statement, &normalizer);
         for parts in tables {
-            let table = find(state, &parts).await?;
-            let is_audited = table.as_ref().and_then(|table| table.downcast_ref()).is_some_and(is_audited);
-            if let (true, Some((last, before))) = (is_audited, parts.split_last()) {
+            let name = nested(state, &parts).await?.unwrap_or_else(|| parts.clone());
+            let table = find(state, &name).await?;
+            if !table.as_ref().and_then(|table| table.downcast_ref()).is_some_and(is_audited) {
+                continue;
+            }
+            if let [name] = parts.as_slice()
+                && ctes.contains(name)
+            {
+                let message = format!(
+                    "`{name}` is a common table expression, and a table that is audited (`spark.wap.branch`); call \
+                     one of them otherwise"
+                );
+                return Err(Error::unsupported(message).into());
+            }
+            if let Some((last, before)) = name.split_last() {
                 let name = [format!("{last}${WAP_BRANCH}{branch}")];
-                audited.insert(parts.clone(), before.iter().cloned().chain(name).collect::<Vec<_>>());
+                audited.insert(parts, before.iter().cloned().chain(name).collect::<Vec<_>>());
             }
         }
     }
@@ -64,7 +77,7 @@ pub(super) async fn resolve(
             None => nested,
         };
         if let Some(name) = found {
-            dotted.insert(parts, name);
+            dotted.entry(parts).or_insert(name);
         }
     }
     let catalogs = Catalogs { catalogs: Arc::clone(state.catalog_list()), versioned };
@@ -146,6 +159,11 @@ impl VisitorMut for Tables<'_> {
     fn pre_visit_statement(&mut self, statement: &mut SqlStatement) -> ControlFlow<()> {
         match statement {
             SqlStatement::ExplainTable { table_name, .. } => (self.0)(table_name, None),
+            SqlStatement::Truncate(truncate) => {
+                for target in &mut truncate.table_names {
+                    (self.0)(&mut target.name, None);
+                }
+            }
             SqlStatement::Insert(insert) => {
                 if let TableObject::TableName(name) = &mut insert.table {
                     (self.0)(name, None);

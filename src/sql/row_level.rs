@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
+use super::assigned::check_structs;
 use super::merge;
 use super::prepared::prepared;
 use super::subqueries::{check_subqueries, has_subquery};
@@ -65,6 +66,10 @@ pub(super) fn rewrite(plan: LogicalPlan, config: &ConfigOptions) -> Result<Logic
             WriteOp::Delete => target.delete(&statement.input).map_err(|e| within(e, place))?,
             WriteOp::Truncate => target.delete(&target.scan()?).map_err(|e| within(e, place))?,
             WriteOp::Update => target.update(&statement.input).map_err(|e| within(e, place))?,
+            WriteOp::Insert(_) => {
+                check_structs(&statement.input).map_err(|e| within(e, place))?;
+                return Ok(Transformed::no(plan));
+            }
             WriteOp::MergeInto(merge) => merge::plan(&target, merge).map_err(|e| within(e, place))?,
             _ => return Ok(Transformed::no(plan)),
         }))

@@ -885,6 +885,9 @@ async fn branches_are_changed_apart() {
         let audited = rig.rows(&format!("SELECT id, p, s, x FROM {t} ORDER BY id")).await;
         assert_eq!(audited, ["1   ", "2 200 b 0.5", "3 2 c 0.5", "4 2  4.0", "7 1 g 7.0"], "{kind:?}");
         assert_eq!(rig.rows("SELECT count(*) FROM ice.n.t.`tag_v-1`").await, ["6"]);
+        rig.rows("ALTER TABLE ice.n.t CREATE BRANCH empty").await;
+        assert_eq!(rig.count("TRUNCATE TABLE ice.n.t.branch_empty").await, 6);
+        assert_eq!(rig.rows("SELECT count(*) FROM ice.n.t.branch_empty").await, ["0"]);
         assert_eq!(rig.rows("SELECT count(*) FROM ice.n.t VERSION AS OF 'audit'").await, ["5"]);
         // Others' changes of main are no conflict.
         let frame = rig.context.iceberg_sql(&format!("DELETE FROM {t} WHERE id = 4")).await.unwrap();
@@ -916,6 +919,23 @@ async fn what_is_audited_is_published_later() {
     assert_eq!(rig.rows("SELECT count(*), max(t.p) FROM ice.n.t").await, ["5 9"]);
     // Tables without the property are not audited.
     assert_eq!(rig.count("INSERT INTO ice.n.u (id) VALUES (7)").await, 1);
+    // In nested namespaces, and by other statements.
+    rig.rows("CREATE SCHEMA ice.n.m").await;
+    rig.rows("CREATE TABLE ice.n.m.t (id int) TBLPROPERTIES ('write.wap.enabled' = 'true')").await;
+    rig.count("INSERT INTO ice.n.m.t VALUES (1), (2)").await;
+    assert_eq!(rig.rows("SELECT count(*) FROM ice.n.m.t").await, ["2"]);
+    rig.rows("RESET spark.wap.branch").await;
+    assert_eq!(rig.rows("SELECT count(*) FROM ice.n.m.t").await, ["0"]);
+    rig.count("INSERT INTO ice.n.m.t VALUES (3)").await;
+    rig.rows("SET spark.wap.branch = Audit-Branch").await;
+    assert_eq!(rig.count("TRUNCATE TABLE ice.n.m.t").await, 2);
+    assert_eq!(rig.rows("SELECT count(*) FROM ice.n.m.t VERSION AS OF 'main'").await, ["1"]);
+    rig.rows("SET datafusion.catalog.default_catalog = 'ice'").await;
+    rig.rows("SET datafusion.catalog.default_schema = 'n'").await;
+    let error = rig.fails("WITH t AS (SELECT * FROM t WHERE id = 7) SELECT * FROM t").await;
+    assert!(error.to_string().contains("call one of them otherwise"), "{error}");
+    let error = rig.fails("WITH u AS (SELECT * FROM u WHERE id = 7) DELETE FROM u").await;
+    assert!(error.to_string().contains("call it otherwise"), "{error}");
     rig.rows("RESET spark.wap.branch").await;
     assert_eq!(rig.rows("SELECT count(*) FROM ice.n.t").await, ["6"]);
     assert_eq!(rig.rows("SELECT count(*) FROM ice.n.t VERSION AS OF 'audit-branch'").await, ["5"]);

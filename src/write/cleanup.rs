@@ -6,6 +6,10 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::fanout::remove_files;
+use crate::spec::ContentFile;
+use crate::table::Table;
+
 /// How many removals are under way.
 static REMOVALS: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
@@ -35,8 +39,41 @@ pub(super) fn spawn(removal: impl Future<Output = ()> + Send + 'static) -> Optio
     }))
 }
 
+/// Files that are removed if they are not taken.
+pub(super) struct Unclaimed {
+    table: Table,
+    pub(super) files: Vec<ContentFile>,
+}
+
+impl Unclaimed {
+    pub(super) fn new(table: &Table) -> Self {
+        Self { table: table.clone(), files: Vec::new() }
+    }
+
+    pub(super) fn take(mut self) -> Vec<ContentFile> {
+        std::mem::take(&mut self.files)
+    }
+
+    /// Removes them now.
+    pub(super) async fn remove(self) {
+        let table = self.table.clone();
+        remove_files(&table, &self.take()).await;
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if self.files.is_empty() {
+            return;
+        }
+        let (table, files) = (self.table.clone(), std::mem::take(&mut self.files));
+        spawn(async move { remove_files(&table, &files).await });
+    }
+}
+
 /// Waits until the files are removed of all statements and writers of this process that failed or were
-/// given up. To be called before a process ends, whose runtime would not go on with that.
+/// given up. To be called before a process ends, whose runtimes would not go on with that; it does not return
+/// while one that has files to remove stands still.
 pub async fn cleaned_up() {
     // The sender is never dropped.
     let _ = REMOVALS.subscribe().wait_for(|count| *count == 0).await;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use super::cleanup::Unclaimed;
 use super::data_files::{WriteOptions, check_not_encrypted};
-use super::fanout::remove_files;
 use super::location::FileNames;
 use crate::error::{Error, Result, ResultExt};
 use crate::spec::puffin::{BlobMetadata, PuffinWriter};
@@ -101,20 +101,20 @@ impl DeletionVectorWriter {
     /// `Io` if one can't be written: everything that was written is removed then.
     pub async fn close(mut self) -> Result<Vec<ContentFile>> {
         let vectors = std::mem::take(&mut self.vectors);
-        let mut done = Vec::new();
+        let mut done = Unclaimed::new(&self.table);
         let mut file = PendingFile::new();
         for (path, deleted) in vectors.into_iter().filter(|(_, deleted)| !deleted.vector.is_empty()) {
             let mut added = file.add(path, deleted);
             if added.is_ok() && file.length >= self.target_file_size {
-                added = self.write(std::mem::replace(&mut file, PendingFile::new()), &mut done).await;
+                added = self.write(std::mem::replace(&mut file, PendingFile::new()), &mut done.files).await;
             }
             if let Err(e) = added {
-                return Err(self.gave_up(e, &done).await);
+                return Err(self.gave_up(e, done).await);
             }
         }
-        match self.write(file, &mut done).await {
-            Ok(()) => Ok(done),
-            Err(e) => Err(self.gave_up(e, &done).await),
+        match self.write(file, &mut done.files).await {
+            Ok(()) => Ok(done.take()),
+            Err(e) => Err(self.gave_up(e, done).await),
         }
     }
 
@@ -143,8 +143,8 @@ impl DeletionVectorWriter {
         Ok(())
     }
 
-    async fn gave_up(&self, e: Error, done: &[ContentFile]) -> Error {
-        remove_files(&self.table, done).await;
+    async fn gave_up(&self, e: Error, done: Unclaimed) -> Error {
+        done.remove().await;
         e.context(format!("table `{}`", self.table.name()))
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use roaring::RoaringTreemap;
 
+use super::cleanup::Unclaimed;
 use super::data_files::{WriteOptions, check_delete_format};
-use super::fanout::remove_files;
 use super::location::FileNames;
 use super::parquet_file::{ParquetFormat, WrittenFile};
 use super::rolling::RollingWriter;
@@ -104,17 +104,17 @@ impl PositionDeleteWriter {
     /// # Errors
     /// `Io` if one can't be written: everything that was written is removed then.
     pub async fn close(mut self) -> Result<Vec<ContentFile>> {
-        let mut done = Vec::new();
+        let mut done = Unclaimed::new(&self.table);
         let mut partitions: Vec<_> = std::mem::take(&mut self.deleted).into_iter().collect();
         // In the order of the names of data files, so that it is the same each time.
         partitions.sort_by(|(_, a), (_, b)| a.keys().next().cmp(&b.keys().next()));
         for ((spec_id, partition), files) in partitions {
-            if let Err(e) = self.write_partition(spec_id, partition, files, &mut done).await {
-                remove_files(&self.table, &done).await;
+            if let Err(e) = self.write_partition(spec_id, partition, files, &mut done.files).await {
+                done.remove().await;
                 return Err(e.context(format!("table `{}`", self.table.name())));
             }
         }
-        Ok(done)
+        Ok(done.take())
     }
 
     async fn write_partition(

@@ -39,6 +39,9 @@ fn main() -> ExitCode {
         }
     };
     let outcome = runtime.block_on(async {
+        if !is_dialogue(&inputs) {
+            tokio::spawn(script::listen_for_ctrl_c());
+        }
         let outcome = run(&args, inputs).await;
         // Of statements that failed or were cancelled; whoever is in a hurry presses Ctrl-C once more.
         tokio::select! {
@@ -56,14 +59,18 @@ fn main() -> ExitCode {
     }
 }
 
+/// Whether somebody types statements.
+fn is_dialogue(inputs: &[Input]) -> bool {
+    inputs.is_empty() && std::io::stdin().is_terminal()
+}
+
 async fn run(args: &Args, inputs: Vec<Input>) -> Result<()> {
     let mut shell = Shell::new(args).await?;
+    if is_dialogue(&inputs) {
+        return repl::run(&mut shell).await;
+    }
     if inputs.is_empty() {
-        let stdin = std::io::stdin();
-        if stdin.is_terminal() {
-            return repl::run(&mut shell).await;
-        }
-        script::run(&mut shell, std::io::BufReader::new(stdin), Origin::Stdin).await?;
+        script::run(&mut shell, std::io::BufReader::new(std::io::stdin()), Origin::Stdin).await?;
         return Ok(());
     }
     for input in inputs {

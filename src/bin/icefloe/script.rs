@@ -3,8 +3,10 @@
 use std::io::BufRead;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::error::{DataFusionError, Result};
+use tokio::sync::Notify;
 
 use crate::commands::{self, Next};
 use crate::input::{Action, Feeder};
@@ -95,9 +97,38 @@ pub async fn run_item(shell: &mut Shell, action: &Action) -> Result<Outcome> {
     Ok(Outcome::Finished)
 }
 
+/// Whether there is a statement that Ctrl-C stops.
+static IS_RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// That it is to stop.
+static STOP: Notify = Notify::const_new();
+
+/// Outside of the dialogue: lets the first Ctrl-C of a statement stop it, and any other end the process.
+pub async fn listen_for_ctrl_c() {
+    while tokio::signal::ctrl_c().await.is_ok() {
+        if !IS_RUNNING.swap(false, Ordering::SeqCst) {
+            // As shells tell of a signal.
+            std::process::exit(130);
+        }
+        STOP.notify_one();
+    }
+}
+
 /// Runs a statement as a task of its own, on the runtime's threads. Ctrl-C stops it.
 async fn run_sql(shell: &Shell, sql: String) -> Result<()> {
-    let interrupted = tokio::signal::ctrl_c();
+    IS_RUNNING.store(true, Ordering::SeqCst);
+    let outcome = run_until_ctrl_c(shell, sql).await;
+    IS_RUNNING.store(false, Ordering::SeqCst);
+    outcome
+}
+
+async fn run_until_ctrl_c(shell: &Shell, sql: String) -> Result<()> {
+    let interrupted = async {
+        match shell.interactive {
+            true => drop(tokio::signal::ctrl_c().await),
+            false => STOP.notified().await,
+        }
+    };
     let shell = shell.clone();
     let mut task = tokio::spawn(async move { shell.run(&sql).await });
     tokio::select! {

@@ -30,6 +30,10 @@ pub(super) async fn alter(
         }
         table => table?,
     };
+    if alterations.len() > 1 && alterations.iter().any(looks_at_the_table) {
+        let message = "IF EXISTS, IF NOT EXISTS or SET DEFAULT beside other changes; run it alone";
+        return Err(Error::unsupported(message).into());
+    }
     let mut transaction = table.transaction();
     for alteration in alterations {
         if let Alteration::Rename(to) = alteration {
@@ -39,6 +43,7 @@ pub(super) async fn alter(
             let to = place.beside(context, to)?.ident().await?;
             catalog.rename_table(&ident, &to).await?;
             place.provider()?.invalidate(&ident);
+            place.provider()?.invalidate(&to);
             return Ok(());
         }
         transaction = apply(context, &table, transaction, alteration)?;
@@ -46,6 +51,20 @@ pub(super) async fn alter(
     transaction.commit(catalog.as_ref()).await?;
     place.provider()?.invalidate(&ident);
     Ok(())
+}
+
+/// Whether what it does depends on the table, as it was before the statement.
+fn looks_at_the_table(alteration: &Alteration) -> bool {
+    use Alteration as A;
+    match alteration {
+        A::UnsetProperties { if_exists, .. }
+        | A::DropColumns { if_exists, .. }
+        | A::DropRef { if_exists, .. } => *if_exists,
+        A::AddColumns { if_not_exists, .. } => *if_not_exists,
+        A::CreateRef(reference) => reference.if_not_exists,
+        A::SetDefault { default, .. } => default.is_some(),
+        _ => false,
+    }
 }
 
 fn apply(

@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::TableReference;
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::provider_as_source;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, WriteOp};
 use datafusion::prelude::SessionContext;
@@ -83,7 +83,9 @@ pub(super) async fn create_as(
         return Err(Error::unsupported(message).into());
     }
     // Its types are known once it is analyzed.
-    let query = in_types_of_tables(context.state().optimize(query)?)?;
+    let is_new = |version: &String| version.parse().is_ok_and(|version: u8| version >= 3);
+    let has_nanoseconds = create.properties.get("format-version").is_some_and(is_new);
+    let query = in_types_of_tables(context.state().optimize(query)?, has_nanoseconds)?;
     let schema = from_arrow_schema_fresh_ids(query.schema().as_arrow(), SchemaId(0))?;
     // That these rows have no nulls does not mean that later ones may not.
     let optional = |field: &NestedField| NestedField { required: false, ..field.clone() };
@@ -97,16 +99,22 @@ pub(super) async fn create_as(
         WriteOp::Insert(InsertOp::Append),
         Arc::new(query),
     );
-    let inserted = context.execute_logical_plan(LogicalPlan::Dml(insert)).await?.collect().await?;
+    let inserted = match context.execute_logical_plan(LogicalPlan::Dml(insert)).await?.collect().await {
+        Err(e) if create.if_not_exists && is_kind(&e, ErrorKind::AlreadyExists) => {
+            // Somebody was faster.
+            return context.execute_logical_plan(LogicalPlanBuilder::empty(false).build()?).await;
+        }
+        inserted => inserted?,
+    };
     place.provider()?.invalidate(&ident);
     context.read_batches(inserted)
 }
 
 /// The rows of a query in types that every table can have: DataFusion's timestamps have nanoseconds
 /// unless told otherwise, its counts are unsigned.
-fn in_types_of_tables(query: LogicalPlan) -> Result<LogicalPlan> {
+fn in_types_of_tables(query: LogicalPlan, has_nanoseconds: bool) -> Result<LogicalPlan> {
     let wanted = |given: &DataType| match given {
-        DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) if !has_nanoseconds => {
             Some(DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))
         }
         DataType::UInt64 => Some(DataType::Int64),
@@ -240,6 +248,10 @@ pub(super) async fn drop_view(context: &SessionContext, name: &[String], if_exis
     }
 }
 
-fn is_missing(e: &datafusion::error::DataFusionError) -> bool {
-    Error::find_in(e).is_some_and(|e| e.kind() == ErrorKind::NotFound)
+fn is_missing(e: &DataFusionError) -> bool {
+    is_kind(e, ErrorKind::NotFound)
+}
+
+fn is_kind(e: &DataFusionError, kind: ErrorKind) -> bool {
+    Error::find_in(e).is_some_and(|e| e.kind() == kind)
 }

@@ -232,6 +232,7 @@ async fn tables_are_created_with_rows_or_not_at_all() {
     let sql = "CREATE TABLE ice.n.t USING iceberg PARTITIONED BY (k) TBLPROPERTIES ('a' = 'b') AS
                SELECT column1 AS k, 'x' || column2 AS s, DATE '2024-01-01' AS d FROM (VALUES (1, 'a'), (2, 'b'))";
     assert!(fails(&context, &format!("EXPLAIN {sql}")).await.contains("its query's"));
+    run(&context, "EXPLAIN FORMAT 'tree' SELECT 1").await;
     assert!(catalog.list_tables(&namespace(&["n"])).await.unwrap().is_empty());
     assert_eq!(run(&context, sql).await, ["2"]);
     assert_eq!(
@@ -289,6 +290,12 @@ async fn tables_are_created_with_rows_or_not_at_all() {
     run(&context, "EXPLAIN INSERT INTO ice.n.sums SELECT * FROM (VALUES (1, 2)) AS v(x, y)").await;
     let sums = run(&context, "SELECT a, b FROM ice.n.sums ORDER BY b").await;
     assert_eq!(sums, [" 0.25", "4 0.5", "1 4.0", "8 9.0"]);
+    run(
+        &context,
+        "INSERT INTO ice.n.sums VALUES (1, (SELECT sum(column1) FROM (VALUES (1.7, 0), (1.7, 0)) AS v))",
+    )
+    .await;
+    assert_eq!(run(&context, "SELECT b FROM ice.n.sums WHERE b > 3 AND b < 4").await, ["3.4"]);
     for (sql, wanted) in [
         ("INSERT INTO ice.n.sums SELECT x FROM (VALUES (1)) AS v(x)", "INSERT of 1 columns into 2"),
         ("INSERT INTO ice.n.sums (a, a) SELECT x, x FROM (VALUES (1)) AS v(x)", "`a` twice"),
@@ -302,6 +309,7 @@ async fn tables_are_created_with_rows_or_not_at_all() {
     run(&context, "CREATE TABLE ice.n.st (id int, s struct<a: int, b: int>)").await;
     run(&context, "INSERT INTO ice.n.st VALUES (1, {a: 1, b: 2})").await;
     for sql in [
+        "INSERT INTO ice.n.st SELECT 2, named_struct('a', 1, 'bb', 2)",
         "UPDATE ice.n.st SET s = named_struct('a', 1)",
         "UPDATE ice.n.st SET s = named_struct('a', 1, 'b', 2, 'c', 3)",
         "MERGE INTO ice.n.st USING (SELECT 1 AS id) n ON st.id = n.id WHEN MATCHED THEN UPDATE SET s = named_struct('b', 1)",
@@ -416,6 +424,8 @@ async fn tables_change() {
         ("ALTER TABLE ice.n.u SET TBLPROPERTIES ('sort-order' = 'd')", "WRITE ORDERED BY"),
         ("ALTER TABLE ice.n.u SET TBLPROPERTIES ('write.format.default' = 'x')", "write.format.default"),
         ("ALTER TABLE ice.n.u RENAME TO v, DROP COLUMN d", "run it alone"),
+        ("ALTER TABLE ice.n.u DROP COLUMN d, ADD COLUMN IF NOT EXISTS d string", "run it alone"),
+        ("ALTER TABLE ice.n.u ALTER COLUMN d TYPE bigint SET DEFAULT 3000000000", "run it alone"),
         ("ALTER TABLE ice.n.u FROB", "a change of a table"),
         ("ALTER TABLE ice.n.u SET TBLPROPERTIES ('format-version' = '2')", "version"),
     ] {

@@ -193,6 +193,25 @@ impl<'a> Cursor<'a> {
         Ok(properties)
     }
 
+    /// A name that may have dashes without quotes.
+    pub(super) fn branch_name(&mut self) -> Result<String> {
+        if !matches!(self.peek(0), Token::Word(_)) {
+            return self.text();
+        }
+        let mut name = self.ident()?;
+        while self.token(&Token::Minus) {
+            name.push('-');
+            name += &match self.peek(0) {
+                Token::Number(digits, _) => {
+                    self.parser.next_token();
+                    digits
+                }
+                _ => self.ident()?,
+            };
+        }
+        Ok(name)
+    }
+
     pub(super) fn property_name(&mut self) -> Result<String> {
         match self.peek(0) {
             // Names of properties have dots, and are as they are in case.

@@ -85,8 +85,8 @@ pub(super) fn parse(
     let explained = c.take("explain");
     if explained {
         while c.take_one(&["analyze", "verbose"]).is_some() {}
-        if c.take("format") {
-            c.ident()?;
+        if c.take("format") && c.ident().is_err() && c.text().is_err() {
+            return Ok(None);
         }
     }
     let parsed = statement(c, tokens, is_ours)?;
@@ -168,7 +168,7 @@ fn statement(
         Statement::WapBranch(match sets {
             true => {
                 c.expect_token(&Token::Eq)?;
-                Some(c.property_name()?)
+                Some(c.branch_name()?)
             }
             false => None,
         })
