@@ -103,7 +103,7 @@ pub fn session_state_builder() -> SessionStateBuilder {
     enable(SessionStateBuilder::new().with_default_features())
 }
 
-/// SQL with time travel and metadata tables.
+/// SQL with time travel, metadata tables, and the statements that create and change Iceberg tables.
 ///
 /// ```no_run
 /// # async fn run() -> datafusion::error::Result<()> {
