@@ -43,7 +43,9 @@ pub(super) fn check_structs(rows: &LogicalPlan) -> Result<()> {
     for expr in &projection.expr {
         let name = expr.schema_name().to_string();
         if let Expr::Cast(Cast { expr, field }) = expr.clone().unalias() {
-            assigned_fields(&expr.get_type(projection.input.schema())?, &name, field.data_type())?;
+            // Parameters have no type yet.
+            let Ok(given) = expr.get_type(projection.input.schema()) else { continue };
+            assigned_fields(&given, &name, field.data_type())?;
         }
     }
     Ok(())

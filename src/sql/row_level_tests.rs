@@ -945,3 +945,79 @@ async fn what_is_audited_is_published_later() {
     let error = rig.batches("SET spark.wap.id = x").await.unwrap_err().to_string();
     assert!(error.contains("spark.wap.branch"), "{error}");
 }
+
+/// One statement copies files and the other marks rows in delete files: of the same file, but of rows that
+/// the other's condition has nothing to do with. None of them may come back or stay.
+#[tokio::test]
+async fn what_others_did_to_other_rows_of_a_file_is_not_lost() {
+    let update = "UPDATE ice.n.t SET x = 7 WHERE p = 1 AND s = 'a'";
+    let delete = "DELETE FROM ice.n.t WHERE p = 1 AND s = 'a'";
+    let merge =
+        "MERGE INTO ice.n.t USING source s ON t.id = s.id AND t.id = 1 WHEN MATCHED THEN UPDATE SET x = 7";
+    let others = [
+        "DELETE FROM ice.n.t WHERE id = 2",
+        "UPDATE ice.n.t SET s = 'changed' WHERE id = 2",
+        "MERGE INTO ice.n.t USING source s ON t.id = s.id AND s.id = 2 WHEN MATCHED THEN DELETE",
+    ];
+    let (cow, mor) = ("copy-on-write", "merge-on-read");
+    for kind in [V3_COW, Kind { version: 2, ..V3_MOR }] {
+        for (ours, theirs) in [(cow, mor), (mor, cow), (cow, cow), (mor, mor)] {
+            for isolation in ["serializable", "snapshot"] {
+                for sql in [update, delete, merge] {
+                    for other in others {
+                        let names =
+                            ["delete", "update", "merge"].map(|name| format!("write.{name}.isolation-level"));
+                        let properties: Vec<(&str, &str)> =
+                            names.iter().map(|name| (name.as_str(), isolation)).collect();
+                        let rig = Rig::with_rows(kind, &properties).await;
+                        rig.set_mode(ours).await;
+                        let frame = rig.context.iceberg_sql(sql).await.unwrap();
+                        rig.set_mode(theirs).await;
+                        rig.rows(other).await;
+                        let before = rig.all().await;
+                        let place = format!("{sql} ({ours}); {other} ({theirs}); {kind:?}, {isolation}");
+                        // The mode is that of the table as it was planned.
+                        match frame.collect().await {
+                            Ok(_) => {
+                                let serial = Rig::with_rows(kind, &[]).await;
+                                serial.rows(other).await;
+                                serial.rows(sql).await;
+                                assert_eq!(rig.all().await, serial.all().await, "{place}");
+                            }
+                            Err(e) => {
+                                let kind =
+                                    Error::find_in(&e).unwrap_or_else(|| panic!("{place}: {e}")).kind();
+                                assert_eq!(kind, ErrorKind::ValidationFailed, "{place}: {e}");
+                                assert_eq!(rig.all().await, before, "{place}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Rig {
+    async fn set_mode(&self, mode: &str) {
+        let modes = ["delete", "update", "merge"].map(|name| format!("'write.{name}.mode' = '{mode}'"));
+        self.rows(&format!("ALTER TABLE ice.n.t SET TBLPROPERTIES ({})", modes.join(", "))).await;
+    }
+}
+
+/// Nothing says that a vector of another writer has only positions that its file has.
+#[tokio::test]
+async fn positions_beyond_a_file_delete_no_others() {
+    use crate::transaction::RowDelta;
+    use crate::write::{DeletionVectorWriter, WriteOptions};
+    let rig = Rig::with_rows(V3_MOR, &[]).await;
+    let table = rig.load("t").await;
+    let files = IcebergTable::try_new(table.clone()).unwrap().data_files(&[]).await.unwrap();
+    let mut writer = DeletionVectorWriter::new(&table, &WriteOptions::default()).unwrap();
+    writer.delete(&files[0].data_file, [0].into_iter().chain(100..110)).unwrap();
+    let delta = RowDelta::new().add_deletes(writer.close().await.unwrap());
+    table.transaction().apply(delta).commit(rig.catalog.as_ref()).await.unwrap();
+    assert_eq!(rig.all().await.len(), 5);
+    assert_eq!(rig.count("DELETE FROM ice.n.t WHERE id = 2").await, 1);
+    assert_eq!(rig.all().await.len(), 4);
+}
